@@ -1,0 +1,192 @@
+"""torch_xla: one process a host, SPMD over all devices of the run, on TPU chips or virtual CPU devices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW
+
+from ..checkpoint import Entry, Piece, State
+from ..config import Config, Train
+from ..errors import NotFound
+from ..group import Group
+from ..model import Transformer
+from ._base import Reader, decay_groups, remat, seed_optimizer
+
+Spec = tuple[str | tuple[str, ...] | None, ...]
+BATCH = ("data", "fsdp")
+
+
+def open_accelerator(config: Config, group: Group) -> Xla:
+    """Chooses the runtime before torch_xla is loaded, and checks what it finds."""
+    virtual = config.hardware.virtual_devices
+    # The runtime's warnings are about its own future.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ["PJRT_DEVICE"] = "CPU" if virtual else "TPU"
+    if virtual:
+        os.environ["CPU_NUM_DEVICES"] = str(virtual)
+    return Xla(config)
+
+
+def layout(shape: tuple[int, ...], devices: int) -> int | None:
+    """The dimension of a parameter that is cut over `devices`: the first that divides, or none."""
+    return next((i for i, size in enumerate(shape) if size and size % devices == 0), None)
+
+
+def _found(config: Config) -> tuple[str, int]:
+    """Kind and number of the run's devices. Raises NotFound unless they are what run.toml names."""
+    import torch_xla.runtime as xr
+
+    hardware = config.hardware
+    wanted = ("CPU" if hardware.virtual_devices else "TPU", hardware.devices)
+    try:
+        found = (str(xr.device_type()), int(xr.global_runtime_device_count()))
+        seen = f"found {found[1]} {found[0]} devices"
+    except (OSError, RuntimeError) as error:
+        found, seen = ("none", 0), f"could not open a {wanted[0]} ({str(error).splitlines()[0]})"
+    if found != wanted:
+        raise NotFound(
+            f"this worker {seen}, and run.toml asks for {wanted[1]} {wanted[0]} devices",
+            f"hardware.generation = {hardware.generation}, topology = {hardware.topology}",
+            "correct [hardware], or train on this machine's CPU with --local",
+        )
+    return found
+
+
+class Xla:
+    """See `Accelerator`."""
+
+    def __init__(self, config: Config) -> None:
+        import torch_xla.distributed.spmd as xs
+        import torch_xla.runtime as xr
+
+        xr.use_spmd()
+        self._xs = xs
+        self.kind, self.devices = _found(config)
+        self._fsdp = config.hardware.fsdp_devices
+        shape = (self.devices // self._fsdp, self._fsdp)
+        self._mesh = xs.Mesh(np.arange(self.devices), shape, BATCH)
+
+    def prepare(self, model: Transformer, train: Train, read: Reader) -> AdamW:
+        for name, module, key in _parameters(model):
+            shape = tuple(getattr(module, key).shape)
+            value = self._sharded(read(f"model.{name}", (0,) * len(shape), shape))
+            module.register_parameter(key, torch.nn.Parameter(value))
+        model.constrain = self._constrain
+        remat(model, train, _checkpoint)
+        rate = torch.tensor(train.learning_rate, device="xla")
+        optimizer = AdamW(
+            decay_groups(model, train.weight_decay),
+            lr=rate,
+            betas=(0.9, 0.95),
+            capturable=True,
+            foreach=False,
+        )
+        seed_optimizer(
+            optimizer,
+            model,
+            lambda name, like: self._sharded(read(name, (0,) * like.dim(), tuple(like.shape))),
+            lambda name: self._sharded(read(name, (), ())),
+        )
+        self._wait()
+        return optimizer
+
+    def place(self, tokens: np.ndarray) -> Tensor:
+        from torch_xla.core import xla_model
+
+        spec = self._xs.ShardingSpec(self._mesh, (BATCH, None), minibatch=True)
+        placed: list[Tensor] = xla_model.send_cpu_data_to_device(
+            [torch.from_numpy(tokens)], "xla", input_sharding=spec
+        )
+        return placed[0]
+
+    def set_learning_rate(self, optimizer: AdamW, value: float) -> None:
+        # As a Python number it would be a constant of the graph, and each step a new graph.
+        rate = torch.tensor(value).to("xla")
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+
+    def mean(self, loss: Tensor) -> Tensor:
+        return loss
+
+    def end_step(self) -> None:
+        import torch_xla
+
+        torch_xla.sync()
+
+    def snapshot(self, state: Mapping[str, Tensor]) -> State:
+        return {name: _entry(tensor) for name, tensor in state.items()}
+
+    def compiled_graphs(self) -> int:
+        import torch_xla.debug.metrics as metrics
+
+        data = metrics.metric_data("CompileTime")
+        return int(data[0]) if data else 0
+
+    def _sharded(self, value: Tensor) -> Tensor:
+        tensor = value.to("xla")
+        self._xs.mark_sharding(tensor, self._mesh, self._spec(tuple(value.shape)))
+        return tensor
+
+    def _spec(self, shape: tuple[int, ...]) -> Spec:
+        cut = layout(shape, self._fsdp)
+        return tuple("fsdp" if i == cut else None for i in range(len(shape)))
+
+    def _constrain(self, x: Tensor) -> Tensor:
+        constrained: Tensor = self._xs.mark_sharding_with_gradients(
+            x, self._mesh, (BATCH, None, None)
+        )
+        return constrained
+
+    def _wait(self) -> None:
+        import torch_xla
+
+        torch_xla.sync(wait=True)
+
+
+def _parameters(model: Transformer) -> list[tuple[str, nn.Module, str]]:
+    """Each parameter's full name, the module that owns it, and its name there."""
+    return [
+        (f"{path}.{key}" if path else key, module, key)
+        for path, module in model.named_modules()
+        for key, _ in module.named_parameters(recurse=False)
+    ]
+
+
+def _entry(tensor: Tensor) -> Entry:
+    """The shards of this host. Of replicas only the first is saved, by the host that has it."""
+    from torch_xla.distributed.spmd import XLAShardedTensor
+
+    shards = XLAShardedTensor(tensor).local_shards
+    pieces = tuple(
+        Piece(_offset(shard.indices, tensor.dim()), _unpadded(shard))
+        for shard in shards
+        if shard.replica_id == 0
+    )
+    return Entry(tuple(tensor.shape), pieces)
+
+
+def _unpadded(shard: Any) -> Tensor:
+    """The shard without the padding that uneven cuts leave."""
+    if not isinstance(shard.indices, list):
+        return shard.data
+    return shard.data[tuple(slice(0, index.stop - index.start) for index in shard.indices)]
+
+
+def _offset(indices: object, dimensions: int) -> tuple[int, ...]:
+    """Where a shard begins; a replicated one is Ellipsis, hence whole."""
+    if isinstance(indices, list):
+        return tuple(int(index.start or 0) for index in indices)
+    return (0,) * dimensions
+
+
+def _checkpoint(block: nn.Module, *inputs: Tensor) -> Tensor:
+    from torch_xla.utils.checkpoint import checkpoint
+
+    output: Tensor = checkpoint(block, *inputs, use_reentrant=True)
+    return output

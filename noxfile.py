@@ -1,0 +1,100 @@
+"""The template's sessions. `nox -s demo` makes a project and trains it here; `nox -s tests` proves the
+template; `nox -l` lists the rest."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2"
+nox.options.default_venv_backend = "uv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["lint", "tests"]
+
+ROOT = Path(__file__).parent
+DEMO = ROOT / "build" / "demo"
+PROJECT = "tpu-training"
+
+
+def install(session: nox.Session, *groups: str) -> None:
+    chosen = [word for group in groups for word in ("--group", group)]
+    session.install(*chosen)
+
+
+def bake(session: nox.Session, folder: Path, *answers: str) -> Path:
+    """A project made with these answers, and the default ones for the rest."""
+    options = ("--no-input", "--overwrite-if-exists", "--output-dir", str(folder))
+    session.run("cookiecutter", *options, str(ROOT), *answers, silent=True)
+    return folder / PROJECT
+
+
+def in_project(session: nox.Session, project: Path, *words: str) -> None:
+    """A session of the project's own noxfile, in environments of its own."""
+    with session.chdir(project):
+        session.run("nox", *words, env={"NOXSESSION": None})
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Make a project with the default answers and train it here, on the CPU."""
+    install(session, "bake")
+    project = bake(session, DEMO)
+    in_project(session, project, "-s", "train", "--", *session.posargs)
+    session.log(f"the project is yours to look at: {project}")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The questions, the answers and what comes out: `nox -s tests -- -k cruft`."""
+    install(session, "bake", "tests")
+    session.run("pytest", "--ignore", "tests/rehearsal", *session.posargs)
+
+
+@nox.session
+def project(session: nox.Session) -> None:
+    """The generated project's own sessions: its lint and its tests."""
+    install(session, "bake")
+    folder = Path(session.create_tmp())
+    made = bake(session, folder)
+    in_project(session, made, "-s", *(session.posargs or ("lint", "tests")))
+
+
+@nox.session
+def rehearsal(session: nox.Session) -> None:
+    """Kills, a simulated slice and a real GCS emulator around a generated project."""
+    install(session, "bake", "rehearsal")
+    made = bake(session, Path(session.create_tmp()))
+    in_project(session, made, "-s", "tests", "--install-only")
+    python = made / ".nox" / "tests" / "bin" / "python"
+    session.run(
+        "pytest", "tests/rehearsal", *session.posargs, env={"PROJECT": str(made), "PYTHON": str(python)}
+    )
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style and types of the template's own code; the project's are linted by `project`."""
+    install(session, "bake", "tests", "lint")
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+    session.run("mypy")
+
+
+@nox.session(name="bake")
+def bake_session(session: nox.Session) -> None:
+    """A project in build/, to look at: `nox -s bake -- generation=v6e topology=4x4`."""
+    install(session, "bake")
+    folder = ROOT / "build" / "bake"
+    shutil.rmtree(folder, ignore_errors=True)
+    bake(session, folder, *session.posargs)
+    session.log(f"made in {folder}")
+
+
+@nox.session
+def bump(session: nox.Session) -> None:
+    """Renew the exact versions that a project is made with."""
+    install(session, "bake")
+    session.install("uv")
+    session.run("python", "tools/constraints.py")

@@ -1,0 +1,152 @@
+"""What is made of the answers: the verdict on them, defaults, and texts for files of any kind."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping, MutableMapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent
+PROJECT, PACKAGE = "<<cookiecutter.project>>", "<<cookiecutter.package>>"
+# In the place of answers that are wrong, so that defaults made of them add no fault of their own.
+SAFE = {"project": "tpu-training", "gcp_project": "my-gcp-project", "generation": "v5e"}
+SEQUENCES_PER_DEVICE = 4
+
+
+class Verdicts:
+    """The filters of cookiecutter.json and of the hooks."""
+
+    def __init__(self, load: Callable[[str], ModuleType], refusal: type[BaseException]) -> None:
+        self._catalog = load(f"{PROJECT}/src/{PACKAGE}/slices.py")
+        self._texts = load("template_rules.py")
+        self._rules = self._texts.Rules(self._catalog)
+        self.words = self._texts.words
+        self._refusal = refusal
+
+    def checked(self, answers: MutableMapping[str, Any]) -> str:
+        """Put every answer into its normal form, in place; or refuse them, all faults at once."""
+        questions = self._rules.of(answers["_choices"])
+        asked = {**answers, **{name: None for name in questions if name not in answers}}
+        right, wrong = self._judge(asked)
+        if wrong:
+            raise self._refusal(_report(asked, wrong, self._given(answers, right)))
+        answers.update(right)
+        return "yes"
+
+    def suggest(self, answers: Mapping[str, Any], question: str) -> str:
+        """The default of a question, one that depends on the answers before it."""
+        return self._defaults(answers)[question]
+
+    def _defaults(self, answers: Mapping[str, Any]) -> dict[str, str]:
+        right = SAFE | self._judge(answers)[0]
+        zone = self._catalog.GENERATIONS[right["generation"]].default_zone
+        region = self._texts.region_of(zone)
+        return {
+            "package": self._package(right["project"]),
+            "topology": self._rules.starter(right["generation"]),
+            "region": region,
+            "zones": zone if right.get("region", region) == region else f"{right['region']}-a",
+            "bucket": f"{right['gcp_project']}-{right['project']}",
+        }
+
+    def batch_size(self, answers: Mapping[str, str]) -> str:
+        """Sequences of one step: as many for each device, so that any slice divides them evenly."""
+        one = self._catalog.find(answers["generation"], answers["topology"])
+        devices = one.hosts * one.devices_per_host * int(answers["slices"])
+        return str(devices * SEQUENCES_PER_DEVICE)
+
+    def unchosen(self, answers: Mapping[str, str]) -> list[str]:
+        """Files of the template that belong to options not chosen, as paths within the project."""
+        places = [
+            ROOT / PROJECT / place for place, wanted in options(answers).items() if not wanted
+        ]
+        files = [file for place in places for file in (place, *place.rglob("*")) if file.is_file()]
+        paths = [file.relative_to(ROOT / PROJECT).as_posix() for file in files]
+        return sorted(path.replace(PACKAGE, answers["package"]) for path in paths)
+
+    def _given(self, answers: Mapping[str, Any], right: Mapping[str, str]) -> dict[str, str]:
+        """The right answers that are not what the question would be answered with anyway."""
+        raw = json.loads((ROOT / "cookiecutter.json").read_text(encoding="utf-8"))
+        return {
+            question: answer
+            for question, answer in right.items()
+            if answer != (raw | self._defaults(answers))[question]
+        }
+
+    def _package(self, project: str) -> str:
+        name = project.replace("-", "_")
+        try:
+            return str(self._rules.package(name, {}))
+        except self._texts.AnswerError:
+            return f"{name}_training"
+
+    def _judge(self, answers: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Exception]]:
+        rules = self._rules.of(answers.get("_choices", {}))
+        right: dict[str, str] = {}
+        wrong: dict[str, Exception] = {}
+        for question in [name for name in answers if name in rules]:
+            answer = answers[question]
+            try:
+                if not isinstance(answer, str) or not answer.strip():
+                    raise self._texts.AnswerError("an answer, as text", "one is in docs/prompts.md")
+                right[question] = rules[question](answer.strip(), right)
+            except self._texts.AnswerError as fault:
+                wrong[question] = fault
+        return right, wrong
+
+
+def filters(
+    load: Callable[[str], ModuleType], refusal: type[BaseException]
+) -> dict[str, Callable[..., Any]]:
+    """The filters that cookiecutter.json, the hooks and the project's files use, by name."""
+    verdicts = Verdicts(load, refusal)
+    return {
+        "checked": verdicts.checked,
+        "suggest": verdicts.suggest,
+        "batch_size": verdicts.batch_size,
+        "unchosen": verdicts.unchosen,
+        "words": verdicts.words,
+        "toml": quoted,
+        "yaml": quoted,
+        "markdown": markdown,
+    }
+
+
+def options(answers: Mapping[str, str]) -> dict[str, bool]:
+    """The files and folders of the project that not every answer brings: which of them these do."""
+    xla, tpu = (answers["framework"] == name for name in ("torch_xla", "torch_tpu"))
+    return {
+        ".github": answers["ci"] in ("both", "github"),
+        "cloudbuild": answers["ci"] in ("both", "cloudbuild"),
+        f"src/{PACKAGE}/accelerator/xla.py": xla,
+        "tests/test_xla.py": xla,
+        f"src/{PACKAGE}/accelerator/tpu.py": tpu,
+        "tests/test_tpu.py": tpu,
+    }
+
+
+def quoted(value: str | list[str]) -> str:
+    """A string or list of strings as TOML, YAML, JSON and Python all read it, quotes and all."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def markdown(text: str) -> str:
+    """A text that Markdown shows as it stands."""
+    return re.sub(r"([\\`*_{}\[\]()<>#+.!|~&$-])", r"\\\1", text)
+
+
+def _report(answers: Mapping[str, Any], wrong: Mapping[str, Any], given: Mapping[str, str]) -> str:
+    count = "1 answer" if len(wrong) == 1 else f"{len(wrong)} answers"
+    lines = [f"{count} cannot work, so nothing was written.", ""]
+    for question, fault in wrong.items():
+        answer = repr(answers[question])
+        shown = answer if len(answer) <= 100 else f"{answer[:100]}..."
+        lines += [f"  {question}: {shown}"]
+        lines += [f"    rule: {fault.rule}", f"    example: {fault.example}", ""]
+    kept = " ".join(shlex.quote(f"{question}={answer}") for question, answer in given.items())
+    lines += [f"To keep your other answers, end the command with: {kept}"] if kept else []
+    return "\n".join(lines).rstrip()

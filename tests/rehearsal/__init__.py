@@ -1,0 +1,1 @@
+"""The simulated cloud: real servers and real clients on this machine, no account, no network."""
