@@ -1,5 +1,8 @@
-"""The template's sessions. `nox -s demo` makes a project and trains it here; `nox -s tests` proves the
-template; `nox -l` lists the rest."""
+"""The template's sessions.
+
+`nox -s demo` makes a project and trains it here; `nox -s tests` proves the template; `nox -l` lists
+the rest.
+"""
 
 from __future__ import annotations
 
@@ -61,16 +64,41 @@ def project(session: nox.Session) -> None:
     in_project(session, made, "-s", *(session.posargs or ("lint", "tests")))
 
 
-@nox.session
-def rehearsal(session: nox.Session) -> None:
-    """Kills, a simulated slice and a real GCS emulator around a generated project."""
-    install(session, "bake", "rehearsal")
+def project_python(session: nox.Session, *groups: str) -> tuple[str, dict[str, str]]:
+    """The Python of a generated project's own environment, with `groups` of ours beside it, and the
+    variables that tell a script where the project lies."""
+    install(session, "bake")
     made = bake(session, Path(session.create_tmp()))
     in_project(session, made, "-s", "tests", "--install-only")
-    python = made / ".nox" / "tests" / "bin" / "python"
-    session.run(
-        "pytest", "tests/rehearsal", *session.posargs, env={"PROJECT": str(made), "PYTHON": str(python)}
-    )
+    python = str(made / ".nox" / "tests" / "bin" / "python")
+    chosen = [word for group in groups for word in ("--group", group)]
+    if chosen:
+        session.run("uv", "pip", "install", "--python", python, *chosen)
+    return python, {"PROJECT": str(made), "PACKAGE": PROJECT.replace("-", "_")}
+
+
+@nox.session
+def rehearsal(session: nox.Session) -> None:
+    """Kills, a simulated slice and a real GCS emulator around a generated project.
+
+    Every process at five random moments: `nox -s rehearsal -- --kills 5`.
+    """
+    python, where = project_python(session, "rehearsal")
+    alone = ("--rootdir=tests/rehearsal", "--confcutdir=tests/rehearsal", "-p", "no:cacheprovider")
+    command = (python, "-m", "pytest", "-v", *alone, "tests/rehearsal", *session.posargs)
+    session.run(*command, env=where, external=True)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measurements, side by side in one run: `nox -s bench -- loop`."""
+    names = [path.stem for path in sorted((ROOT / "bench").glob("*.py")) if path.stem != "common"]
+    chosen = session.posargs or names
+    if unknown := set(chosen) - set(names):
+        session.error(f"no measurement {', '.join(sorted(unknown))}; choose of {', '.join(names)}")
+    python, where = project_python(session)
+    for name in chosen:
+        session.run(python, str(ROOT / "bench" / f"{name}.py"), env=where, external=True)
 
 
 @nox.session

@@ -22,14 +22,18 @@ TARGET = ROOT / "<<cookiecutter.project>>" / "constraints.txt"
 FRAMEWORKS = ("torch_xla", "torch_tpu")
 # torch pins its CUDA libraries itself, and its CPU build has none.
 CUDA = re.compile(r"^(nvidia|cuda|triton)\b")
-HEADER = "# The exact versions that were tested together; `nox -s bump` in the template renews them.\n"
+HEADER = (
+    "# The exact versions that were tested together; `nox -s bump` in the template renews them.\n"
+)
 
 
 def resolve(framework: str) -> dict[str, str]:
     """Package name -> requirement line, for a project made with this framework."""
     with TemporaryDirectory() as folder:
         answers = {"framework": framework}
-        project = Path(cookiecutter(str(ROOT), no_input=True, output_dir=folder, extra_context=answers))
+        project = Path(
+            cookiecutter(str(ROOT), no_input=True, output_dir=folder, extra_context=answers)
+        )
         (project / "requirements.in").write_text("\n".join(_wanted(project)))
         lines = _compile(project / "requirements.in").splitlines()
     lines = [line for line in lines if not CUDA.match(line)]
@@ -38,14 +42,19 @@ def resolve(framework: str) -> dict[str, str]:
 
 def _wanted(project: Path) -> list[str]:
     settings = tomllib.loads((project / "pyproject.toml").read_text())
-    groups = [*settings["dependency-groups"].values(), *settings["project"]["optional-dependencies"].values()]
+    groups = [
+        *settings["dependency-groups"].values(),
+        *settings["project"]["optional-dependencies"].values(),
+    ]
     return [*settings["project"]["dependencies"], *(line for group in groups for line in group)]
 
 
 def _compile(requirements: Path) -> str:
     options = ("--universal", "--python-version", "3.11", "--no-header", "--no-annotate")
     command = ["uv", "pip", "compile", "-q", *options, "--no-emit-index-url", requirements.name]
-    done = subprocess.run(command, cwd=requirements.parent, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=requirements.parent, check=True, capture_output=True, text=True
+    )
     return done.stdout
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import threading
@@ -194,6 +195,17 @@ def filled(root: str | Path, steps: range, *, world: int = 1, keep: int = 2) -> 
 def visible(root: Path) -> list[int]:
     """The steps of the checkpoints that have a manifest, seen without the code under test."""
     return sorted(int(path.parent.name.split("-")[1]) for path in root.glob("*/checkpoint.json"))
+
+
+def lacking(root: Path) -> list[str]:
+    """The files that visible checkpoints lack: half of one must never be seen."""
+    missing = []
+    for manifest in root.glob("*/checkpoint.json"):
+        for record in json.loads(manifest.read_bytes())["content"]["files"]:
+            path = manifest.with_name(record["name"])
+            if not path.exists() or path.stat().st_size != record["size"]:
+                missing.append(str(path))
+    return missing
 
 
 def strays(root: Path) -> list[str]:

@@ -52,9 +52,9 @@ DAMAGES: dict[str, Damage] = {
 FILES = [
     "checkpoint.json",
     "shard-00000-of-00002.json",
-    "shard-00000-of-00002.safetensors",
+    "shard-00000-of-00002.000.safetensors",
     "shard-00001-of-00002.json",
-    "shard-00001-of-00002.safetensors",
+    "shard-00001-of-00002.000.safetensors",
 ]
 
 
@@ -113,7 +113,7 @@ def test_every_byte_of_the_manifest_counts(tmp_path: Path) -> None:
 def test_a_broken_one_stays_until_a_newer_one_is_complete(tmp_path: Path) -> None:
     filled(tmp_path, range(1, 3))
     broken = newest(tmp_path)
-    DAMAGES["middle bit"](broken / "shard-00000-of-00001.safetensors")
+    DAMAGES["middle bit"](broken / "shard-00000-of-00001.000.safetensors")
     store = open_store(tmp_path)
     assert_holds(store.restore(), 1)
     assert broken.exists()
@@ -128,7 +128,7 @@ def test_broken_ones_do_not_count_among_those_kept(tmp_path: Path) -> None:
     filled(tmp_path, range(1, 5), keep=3)
     for step in (3, 4):
         folder = next(tmp_path.glob(f"step-0000000{step}-*"))
-        DAMAGES["half"](folder / "shard-00000-of-00001.safetensors")
+        DAMAGES["half"](folder / "shard-00000-of-00001.000.safetensors")
     store = open_store(tmp_path, keep=2)
     assert_holds(store.restore(), 2)
     save(store, 3)
@@ -212,6 +212,6 @@ def test_a_file_that_vanishes_after_restore(tmp_path: Path) -> None:
     filled(tmp_path, range(1, 2))
     checkpoint = open_store(tmp_path).restore()
     assert checkpoint is not None
-    DAMAGES["half"](newest(tmp_path) / "shard-00000-of-00001.safetensors")
+    DAMAGES["half"](newest(tmp_path) / "shard-00000-of-00001.000.safetensors")
     with pytest.raises(Failure, match="ends early"):
         checkpoint.read("step")

@@ -116,8 +116,8 @@ def test_a_slice_reads_only_what_it_needs(tmp_path: Path, monkeypatch: pytest.Mo
     checkpoint.read_slice("weight", (6, 0), (4, 24))  # rows of 24 floats, 4 to a rank
     half = 2 * 24 * 4
     assert taken == [
-        ("shard-00001-of-00004.safetensors", half),
-        ("shard-00002-of-00004.safetensors", half),
+        ("shard-00001-of-00004.000.safetensors", half),
+        ("shard-00002-of-00004.000.safetensors", half),
     ]
 
 
@@ -134,7 +134,7 @@ def test_ranks_share_the_reading_of_the_shards(
 
     monkeypatch.setattr(LocalFiles, "digest", counted)
     found = all_well(run_ranks(2, lambda group: open_store(tmp_path, group).restore()))
-    assert sorted(digested) == [f"shard-{rank:05d}-of-00004.safetensors" for rank in range(4)]
+    assert sorted(digested) == [f"shard-{rank:05d}-of-00004.000.safetensors" for rank in range(4)]
     first, second = (each.path for each in found if isinstance(each, Checkpoint))
     assert first == second
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -113,64 +114,102 @@ def test_the_failure_comes_with_the_next_call(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_rank_with_a_full_disk_stops_rank_0_at_once(tmp_path: Path) -> None:
+@pytest.fixture
+def full_for_rank_1(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Rank 1 of 2 cannot write its tensors until there is room."""
+    room = threading.Event()
+    write = os.write
+
+    def limited(descriptor: int, data: memoryview) -> int:
+        path = Path(f"/proc/self/fd/{descriptor}").resolve().name
+        if path.startswith("shard-00001-of-00002.000.safetensors") and not room.is_set():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", limited)
+        yield room
+
+
+def test_a_rank_with_a_full_disk_stops_rank_0_at_once(
+    tmp_path: Path, full_for_rank_1: threading.Event
+) -> None:
     """Rank 0 would wait for that rank's shard, here for so long that the test would never end."""
-    filled(tmp_path, range(1, 2), world=2)
 
     def work(group: Group) -> None:
         store = open_store(tmp_path, group, patience=10_000)
         store.restore()
-        save(store, 2, group.rank, 2)
+        save(store, 1, group.rank, 2)
         store.close()
 
-    write = os.write
-
-    def full(descriptor: int, data: memoryview) -> int:
-        path = Path(f"/proc/self/fd/{descriptor}").resolve().name
-        if path.startswith("shard-00001-of-00002.safetensors"):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return write(descriptor, data)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "write", full)
-        zero, one = (failure_of(result) for result in run_ranks(2, work))
+    zero, one = (failure_of(result) for result in run_ranks(2, work))
     assert isinstance(one, Refused)
     assert "shard-00001-of-00002 was not written" in zero.what
     assert "full" in zero.what
-    assert visible(tmp_path) == [1]
-    filled(tmp_path, range(2, 3), world=2)
+    assert visible(tmp_path) == []
+    assert list(tmp_path.glob("*/*.tmp")) == [], "room for the word to rank 0, among others"
+    full_for_rank_1.set()
+    filled(tmp_path, range(1, 3), world=2)
     assert (visible(tmp_path), strays(tmp_path)) == ([1, 2], [])
 
 
-def test_a_failed_step_goes_when_a_later_one_is_complete(tmp_path: Path) -> None:
-    """With several ranks rank 0 may not remove at once what another one may still be writing."""
+def test_after_a_failure_the_ranks_begin_anew(
+    tmp_path: Path, full_for_rank_1: threading.Event
+) -> None:
+    """The shard that one rank did write must not become a part of another try."""
 
+    def work(group: Group) -> None:
+        store = open_store(tmp_path, group)
+        store.restore()
+        save(store, 1, group.rank, 2)
+        with pytest.raises(Failure, match="full"):
+            store.wait()
+        with pytest.raises(RuntimeError, match=r"restore\(\) comes before save"):
+            save(store, 1, group.rank, 2)
+        group.agree(True)
+        full_for_rank_1.set()
+        assert store.restore() is None
+        for step in (1, 2):
+            save(store, step, group.rank, 2)
+        store.close()
+
+    all_well(run_ranks(2, work))
+    assert (visible(tmp_path), strays(tmp_path)) == ([1, 2], [])
+    for checkpoint in all_well(run_ranks(2, lambda group: open_store(tmp_path, group).restore())):
+        assert_holds(checkpoint, 2)
+
+
+def test_restore_tells_the_failure_of_the_save_before(tmp_path: Path) -> None:
     def work(group: Group) -> None:
         store = open_store(tmp_path, group, patience=0.1)
         store.restore()
         if group.rank == 0:
             save(store, 1, 0, 2)
-            with pytest.raises(
-                Failure, match=r"first shard-00001-of-00002\.json, were not written"
-            ):
-                store.wait()
-        group.agree(True)
-        save(store, 2, group.rank, 2)
-        if group.rank == 1:
-            store.wait()
-        group.agree(True)
-        store.close()
-
-    def second(group: Group) -> None:
-        store = open_store(tmp_path, group)
         store.restore()
-        save(store, 3, group.rank, 2)
-        store.close()
 
-    run_ranks(2, work)
-    all_well(run_ranks(2, second))
-    assert visible(tmp_path)[-1] == 3
-    assert strays(tmp_path) == []
+    zero, one = (failure_of(result) for result in run_ranks(2, work))
+    assert "shard-00001-of-00002.json" in zero.what
+    assert "another rank" in one.what
+
+
+def test_a_failed_step_that_could_not_be_removed_is_saved_again(tmp_path: Path) -> None:
+    """The second try writes to the same folder, which must not be taken for litter of the first."""
+    store = open_store(tmp_path)
+    store.restore()
+
+    def before(name: str, number: int) -> None:
+        if name in {"unlink", "replace"}:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with at_each_call(before):
+        save(store, 1)
+        with pytest.raises(Refused, match="no right"):
+            store.wait()
+    assert strays(tmp_path) != []
+    save(store, 1)
+    store.close()
+    assert (visible(tmp_path), strays(tmp_path)) == ([1], [])
+    assert_holds(open_store(tmp_path).restore(), 1)
 
 
 def test_old_checkpoints_that_cannot_be_removed_stop_nothing(

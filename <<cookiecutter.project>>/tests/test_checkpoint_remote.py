@@ -10,6 +10,7 @@ import fsspec
 import pytest
 import torch
 from checkpoint_fixtures import (
+    PATIENCE,
     all_well,
     assert_holds,
     failure_of,
@@ -47,6 +48,7 @@ class Upload:
 
     def close(self) -> None:
         if not self.closed:
+            SickStorage.asked.append("publish")
             SickStorage.objects[self._path] = bytes(self._data)
         self.closed = True
 
@@ -54,7 +56,7 @@ class Upload:
         self._data.clear()
 
 
-class SickStorage(fsspec.AbstractFileSystem):  # type: ignore[misc]
+class SickStorage(fsspec.AbstractFileSystem):
     """A bucket in memory. `errors` are raised by the next requests of their kind, in turn."""
 
     protocol = "sick"
@@ -173,9 +175,70 @@ def test_an_upload_that_breaks_off_starts_again(storage: type[SickStorage]) -> N
     store.save(1, {"x": Entry.whole(data)}, {})
     store.close()
     assert storage.asked.count("open") == 3
+    assert storage.asked.count("publish") == 1
     checkpoint = open_store(ROOT).restore()
     assert checkpoint is not None
     assert same_bits(checkpoint.read("x"), data)
+
+
+def test_the_parts_of_a_shard_go_together(
+    storage: type[SickStorage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four uploads are under way before the first one ends; one that fails ends the save."""
+    together = threading.Barrier(4, timeout=PATIENCE)
+    write = Upload.write
+
+    def waiting(file: Upload, data: bytes) -> None:
+        together.wait()
+        write(file, data)
+
+    monkeypatch.setattr("<< cookiecutter.package >>.checkpoint.format.PART", 1)
+    state = {f"t{i}": Entry.whole(torch.full((3,), i)) for i in range(8)}
+    store = open_store(ROOT)
+    store.restore()
+    with monkeypatch.context() as patch:
+        patch.setattr(Upload, "write", waiting)
+        store.save(1, state, {})
+        store.wait()
+    assert sum(name.endswith(".safetensors") for name in names()) == 8
+    storage.errors["open"] = iter([None, PermissionError("Access Denied")])
+    storage.asked.clear()
+    store.save(2, state, {})
+    with pytest.raises(Refused, match="no right"):
+        store.wait()
+    assert storage.asked.count("open") < 8
+    assert names().count("checkpoint.json") == 1
+
+
+@pytest.mark.parametrize("name", ["checkpoint.json", "of-00001.json", "of-00001.000.safetensors"])
+@pytest.mark.parametrize("damage", ["short", "long", "flipped"])
+def test_a_damaged_object(
+    storage: type[SickStorage], name: str, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    filled(ROOT, range(1, 3))
+    path = max(path for path in storage.objects if path.endswith(name))
+    data = storage.objects[path]
+    flipped = bytes([data[0] ^ 1]) + data[1:]
+    storage.objects[path] = {"short": data[:-1], "long": data + b"\n", "flipped": flipped}[damage]
+    assert_holds(open_store(ROOT).restore(), 1)
+    assert f"checkpoint skipped: sick://{path}" in caplog.text
+
+
+def test_a_storage_that_loses_bytes(storage: type[SickStorage]) -> None:
+    filled(ROOT, range(1, 2))
+
+    def close(file: Upload) -> None:
+        storage.objects[file._path] = bytes(file._data[:-1])
+
+    store = open_store(ROOT)
+    store.restore()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Upload, "close", close)
+        save(store, 2)
+        with pytest.raises(Failure, match="3841 bytes were written, 3840 are there"):
+            store.wait()
+    assert names().count("checkpoint.json") == 1
+    assert_holds(open_store(ROOT).restore(), 1)
 
 
 def test_what_does_not_pass_in_five_tries(storage: type[SickStorage]) -> None:

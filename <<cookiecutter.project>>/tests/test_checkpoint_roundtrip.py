@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -94,6 +95,17 @@ def test_blocks_larger_and_smaller_than_one_write(tmp_path: Path) -> None:
     assert all(same_bits(checkpoint.read(name), data) for name, data in state.items())
 
 
+def test_a_state_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("<< cookiecutter.package >>.checkpoint.format.PART", 300)
+    filled(tmp_path, range(1, 3), world=2)
+    assert len(list(tmp_path.glob("*/*.safetensors"))) == 2 * (4 + 3)
+    assert_holds(open_store(tmp_path).restore(), 2)
+    parts = [load_file(path) for path in tmp_path.glob("step-00000002-*/*.safetensors")]
+    assert sum(data.numel() for part in parts for data in part.values()) == sum(
+        data.numel() for data in tensors_at(2).values()
+    )
+
+
 def test_save_returns_before_anything_is_written(tmp_path: Path, gate: threading.Event) -> None:
     store = open_store(tmp_path)
     store.restore()
@@ -127,6 +139,17 @@ def test_close_does_not_give_up_what_was_handed_over(tmp_path: Path) -> None:
     save(store, 1)
     store.close()
     assert (visible(tmp_path), strays(tmp_path)) == ([1], [])
+
+
+def test_a_state_that_was_written_is_let_go(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.restore()
+    data = torch.ones(8)
+    gone = weakref.ref(data)
+    store.save(1, {"x": Entry.whole(data)}, {})
+    del data
+    store.wait()
+    assert gone() is None
 
 
 def test_progress_is_taken_at_the_call(tmp_path: Path, gate: threading.Event) -> None:
@@ -165,6 +188,7 @@ def test_save_wants_restore_first(tmp_path: Path) -> None:
         (Entry((4,), (Piece((2,), torch.zeros(3)),)), "beyond"),
         (Entry((4,), (Piece((-1,), torch.zeros(3)),)), "beyond"),
         (Entry.whole(torch.zeros(4, dtype=torch.complex64)), "complex64"),
+        (Entry((8,), (Piece((0,), torch.zeros(4)), Piece((0,), torch.ones(4)))), "same place"),
     ],
 )
 def test_a_state_that_cannot_be_written(tmp_path: Path, entry: Entry, message: str) -> None:

@@ -69,10 +69,11 @@ def test_a_signal_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
             *("--config", str(RUN_TOML), *words),
         ],
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
-    assert running.stdout is not None
-    for line in running.stdout:
+    assert running.stderr is not None
+    for line in running.stderr:
         if line.startswith("step "):
             break
     running.send_signal(signal.SIGTERM)
@@ -82,4 +83,4 @@ def test_a_signal_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
     done = len(losses(tmp_path))
     again = train(tmp_path, "--json", train_steps=done + 2, train_warmup_steps=1)
     assert again.returncode == 0, again.stderr
-    assert json.loads(again.stdout.splitlines()[-1])["went_on_from"] == done
+    assert json.loads(again.stdout)["went_on_from"] == done

@@ -34,7 +34,7 @@ def corpus(tmp_path: Path) -> Path:
     """Five units of work, good ones."""
     (tmp_path / "corpus").mkdir()
     for number in range(5):
-        (tmp_path / "corpus" / f"{number}.txt").write_text(f"{number} line\n" * (MIB // 7))
+        (tmp_path / "corpus" / f"{number}.txt").write_text(f"{number} line\n" * (MIB // 7 + 1))
     return tmp_path / "corpus"
 
 
@@ -75,6 +75,30 @@ def test_of_several_faults_one_is_told(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not UTF-8"):
         run(corpus, tmp_path / "s")
     assert not (tmp_path / "s").exists()
+
+
+def test_a_fault_ends_the_other_units_soon(corpus: Path, tmp_path: Path) -> None:
+    permits: list[int] = []
+    (corpus / "0.txt").write_bytes(b"\xff" * MIB)
+    with pytest.raises(InputError, match="not UTF-8"):
+        run(
+            corpus,
+            tmp_path / "s",
+            report=lambda state: permits.append(len(list(tmp_path.glob("s/preparing-*")))),
+        )
+    # All units were waited for, from the fault on without the permit to write.
+    assert len(permits) == 5 and permits[-1] == 0
+
+
+def test_a_fault_after_a_killed_run_leaves_nothing_of_either(corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "tokens-00000-000-0123456789ab.bin").write_bytes(b"killed")
+    (tmp_path / "s" / "preparing-0123456789abcdef").write_bytes(b"killed")
+    (tmp_path / "s" / "tokens-of-mine.bin").write_bytes(b"mine")
+    (corpus / "4.txt").write_bytes(b"\xff")
+    with pytest.raises(InputError, match="not UTF-8"):
+        run(corpus, tmp_path / "s")
+    assert contents(tmp_path / "s") == {"tokens-of-mine.bin": b"mine"}
 
 
 def test_no_input_makes_nothing(tmp_path: Path) -> None:
@@ -122,6 +146,11 @@ def test_a_broken_index_is_replaced_only_with_overwrite(corpus: Path, tmp_path: 
         run(corpus, tmp_path / "s")
     assert "--overwrite" in caught.value.remedy
     assert contents(tmp_path / "s") == broken
+    (corpus / "5.txt").write_bytes(b"\xff")
+    with pytest.raises(InputError, match="not UTF-8"):
+        run(corpus, tmp_path / "s", overwrite=True)
+    assert contents(tmp_path / "s") == broken
+    (corpus / "5.txt").unlink()
     run(corpus, tmp_path / "s", overwrite=True)
     assert contents(tmp_path / "s") == whole
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from running import settings, train
+
+from rehearsal.running import settings, train
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

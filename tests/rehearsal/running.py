@@ -20,12 +20,8 @@ PATIENCE_SECONDS = 300.0
 
 SMALL = {
     "data.input": "stdlib",
-    "model.layers": 2,
-    "model.width": 64,
-    "model.hidden": 128,
     "train.steps": 24,
     "train.warmup_steps": 2,
-    "train.sequence_length": 64,
     "checkpoint.every": 4,
 }
 

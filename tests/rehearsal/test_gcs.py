@@ -8,8 +8,9 @@ from pathlib import Path
 
 import gcsfs
 import pytest
-from gcs import Emulator, applied, emulator
-from running import Training, settings, train
+
+from rehearsal.gcs import Emulator, applied, emulator
+from rehearsal.running import Training, settings, train
 
 
 @pytest.fixture(scope="module")
@@ -19,12 +20,16 @@ def bucket() -> Iterator[Emulator]:
 
 
 def files(bucket: Emulator, pattern: str) -> list[str]:
-    filesystem = gcsfs.GCSFileSystem(endpoint_url=bucket.url, token="anon", use_listings_cache=False)
+    filesystem = gcsfs.GCSFileSystem(
+        endpoint_url=bucket.url, token="anon", use_listings_cache=False
+    )
     return sorted(filesystem.glob(f"{bucket.bucket}/runs/**/{pattern}"))
 
 
 def read(bucket: Emulator, pattern: str) -> str:
-    filesystem = gcsfs.GCSFileSystem(endpoint_url=bucket.url, token="anon", use_listings_cache=False)
+    filesystem = gcsfs.GCSFileSystem(
+        endpoint_url=bucket.url, token="anon", use_listings_cache=False
+    )
     return str(filesystem.cat(files(bucket, pattern)[0]).decode())
 
 

@@ -1,4 +1,4 @@
-"""The run as Ray sees it: where its workers are placed, what they do at their start, how it ends."""
+"""The run as Ray sees it: where its workers are placed, what they run, how it ends."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from ray.train import (
     TrainingFailedError,
     WorkerGroupError,
 )
-from ray.train.backend import BackendConfig
-from ray.train.torch import TorchConfig, TorchTrainer
-from ray.train.torch.config import _TorchBackend
+from ray.train.torch import TorchTrainer
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from .backend import host_config
 from .config import Config, Hardware
 from .errors import Failure, NotFound
 from .group import Agreed
-from .stop import ask_to_end, ask_to_save, on_signals
+from .stop import ask_to_end, on_signals
+from .wish import Wish
 from .worker import train_worker
 
-BACKENDS = {"xla": "gloo", "cpu": "gloo", "cuda": "nccl", "tpu": "tpu_dist"}
 START_TIMEOUT_SECONDS = 1800
 REACH_SECONDS = 10
 
@@ -48,42 +48,6 @@ def scaling(hardware: Hardware) -> ScalingConfig:
         accelerator_type=hardware.slice.ray_type,
         resources_per_worker={"TPU": hardware.tpus_per_worker},
     )
-
-
-class HostBackend(_TorchBackend):
-    """Ray's process group, and a signal handler in each worker's main thread.
-
-    The training function runs in another thread, where Python lets nobody handle signals.
-    """
-
-    def on_start(self, worker_group: Any, backend_config: BackendConfig) -> None:
-        super().on_start(worker_group, backend_config)
-        worker_group.execute(_save_on_sigterm)
-
-
-class HostConfig(TorchConfig):
-    """Selects `HostBackend`."""
-
-    @property
-    def backend_cls(self) -> type[_TorchBackend]:
-        return HostBackend
-
-
-def _save_on_sigterm() -> None:
-    on_signals(ask_to_save, signal.SIGTERM)
-
-
-class Wish:
-    """What the driver wants of the workers, who cannot see its signals."""
-
-    def __init__(self) -> None:
-        self._ended = False
-
-    def end(self) -> None:
-        self._ended = True
-
-    def ended(self) -> bool:
-        return self._ended
 
 
 def connect(local: bool) -> None:
@@ -120,7 +84,9 @@ def disconnect() -> None:
 
 def fit(config: Config) -> dict[str, Any]:
     """Trains on a group of workers; the run's summary. Raises Failure."""
-    wish = ray.remote(Wish).options(num_cpus=0).remote()
+    # On the driver's node: on a host of the slice it would go when that host goes.
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    wish = ray.remote(Wish).options(num_cpus=0, scheduling_strategy=here).remote()
     asked = threading.Event()
     on_signals(asked.set, signal.SIGTERM)
     threading.Thread(target=_forward, args=(asked, wish), daemon=True).start()
@@ -128,7 +94,7 @@ def fit(config: Config) -> dict[str, Any]:
         _train_function,
         train_loop_config={"config": config, "wish": wish},
         scaling_config=scaling(config.hardware),
-        torch_config=HostConfig(backend=BACKENDS[config.hardware.accelerator]),
+        torch_config=host_config(config.hardware),
         run_config=_run_config(config),
     )
     return _outcome(trainer.fit)
@@ -137,6 +103,8 @@ def fit(config: Config) -> dict[str, Any]:
 def fit_in_process(config: Config, bar: bool) -> dict[str, Any]:
     """Trains in this very process through Ray's local mode: the shortest loop. Raises Failure."""
     _quiet()
+    # A worker's lines come through Ray; here a bar takes their place, or they go to stderr.
+    logging.basicConfig(level=logging.WARNING if bar else logging.INFO, format="%(message)s")
     on_signals(ask_to_end, signal.SIGTERM, signal.SIGINT)
 
     def function() -> dict[str, Any]:
@@ -156,9 +124,7 @@ def _run_config(config: Config) -> RunConfig:
         name=config.run.name,
         storage_path=path,
         storage_filesystem=PyFileSystem(FSSpecHandler(filesystem)),
-        failure_config=FailureConfig(
-            max_failures=config.run.retries, max_preemption_failures=-1
-        ),
+        failure_config=FailureConfig(max_failures=config.run.retries, max_preemption_failures=-1),
     )
 
 

@@ -164,7 +164,7 @@ class Hardware:
 
     @property
     def peak_flops(self) -> float | None:
-        """What all chips together can do in a second, bfloat16; None where they are not TPU chips."""
+        """What all chips together can do in a second, bfloat16; None where they are no TPU."""
         if self.accelerator not in ("xla", "tpu") or self.virtual_devices:
             return None
         return self.slice.peak_flops * self.slice.chips * self.slices
@@ -190,9 +190,13 @@ class Hardware:
                 f"torch_xla on virtual CPU devices is one process and this run needs {self.world}; "
                 'set hardware.accelerator = "cpu" to rehearse several workers'
             )
-        if self.placement == "any" and self.accelerator in ("xla", "tpu") and not self.virtual_devices:
+        if (
+            self.placement == "any"
+            and self.accelerator in ("xla", "tpu")
+            and not self.virtual_devices
+        ):
             raise ValueError(
-                f'hardware.placement = "any" does not reserve TPU hosts; set it to "slice", '
+                'hardware.placement = "any" does not reserve TPU hosts; set it to "slice", '
                 "or train on this machine's CPU with --local"
             )
         if self.devices % self.fsdp_devices:

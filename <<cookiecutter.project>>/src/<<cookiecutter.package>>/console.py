@@ -1,4 +1,4 @@
-"""How a command ends for the person who called it: a message and an exit code, never a traceback."""
+"""How a command ends for its caller: a message and an exit code, never a traceback."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 class Failure(Exception):
     """A fault that a person can mend.
 
-    `exit_code` is the process's exit status. All three texts are arguments of the exception, so that
-    it survives pickling: Ray carries it from a worker to the driver.
+    `exit_code` is the process's exit status. All three texts are arguments of the exception, so
+    that it survives pickling: Ray carries it from a worker to the driver.
     """
 
     exit_code = 6

@@ -1,4 +1,4 @@
-"""The workers of a run, as far as they must agree on something; over gloo, never over the devices."""
+"""How the workers of a run agree on something: over gloo, never over the devices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Agreed(Exception):
 
 
 class Group:
-    """All workers of a run. Alone in its process group, or without one, a worker is a group of one."""
+    """All workers of a run; a worker without a process group is a group of one."""
 
     def __init__(self) -> None:
         together = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1

@@ -10,7 +10,7 @@ import fsspec
 
 
 class Mirror:
-    """A local folder for `url`: the folder itself where `url` is local, else a copy that `push` sends.
+    """A local folder for `url`: itself where it is local, else a copy that `push` sends.
 
     Object stores cannot append; a run's metrics and events grow with each step.
     """

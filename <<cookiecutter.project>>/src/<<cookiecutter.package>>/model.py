@@ -131,12 +131,11 @@ class Transformer(nn.Module):
             x = self._constrained(self._call(block, x, cos, sin))
         x = self.norm(x)
         if self.head is not None:
-            return self.head(x)  # type: ignore[no-any-return]
+            return self.head(x)
         return F.linear(x, self.embedding.weight.to(x.dtype))
 
     def _call(self, block: nn.Module, *inputs: Tensor) -> Tensor:
-        output: Tensor = self.checkpoint(block, *inputs) if self.checkpoint else block(*inputs)
-        return output
+        return self.checkpoint(block, *inputs) if self.checkpoint else block(*inputs)
 
     def _constrained(self, x: Tensor) -> Tensor:
         return self.constrain(x) if self.constrain else x

@@ -45,7 +45,7 @@ def prepare(
 def prepare_data(
     settings: Config, overwrite: bool = False, connect: Callable[[], None] = lambda: None
 ) -> dict[str, Any]:
-    """Does nothing where the same shards are there already; `connect` is called before Ray is used."""
+    """Does nothing where the shards are there already; calls `connect` before Ray is used."""
     from .data import prepare as prepare_shards
 
     data = settings.data

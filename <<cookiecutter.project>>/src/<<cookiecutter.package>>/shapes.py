@@ -1,4 +1,4 @@
-"""Shapes of the model: presets, parameter count and FLOPs per token, computed from the numbers alone."""
+"""Shapes of the model: presets, parameter count and FLOPs per token, from the numbers alone."""
 
 from __future__ import annotations
 

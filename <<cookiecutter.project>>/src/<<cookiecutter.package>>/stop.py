@@ -1,4 +1,4 @@
-"""Signals and notices that ask a run to save, or to save and end; all workers act at the same step."""
+"""Signals and notices that ask a run to save, or to end; all workers act at the same step."""
 
 from __future__ import annotations
 

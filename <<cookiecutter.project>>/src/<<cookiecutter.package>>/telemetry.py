@@ -1,8 +1,9 @@
-"""What a run tells: metrics of each step, phases by name, a summary. Nothing here stalls the device."""
+"""What a run tells: metrics of each step, phases by name. Nothing here stalls the device."""
 
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,8 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from .mirror import Mirror
+
+log = logging.getLogger(__name__)
 
 LAG = 2
 """A step's loss is read this many steps later, when the device has long gone on to the next."""
@@ -160,7 +163,11 @@ class JsonLines:
     def __init__(self, mirror: Mirror, start: int) -> None:
         mirror.pull(self.NAME)
         path = mirror.folder / self.NAME
-        kept = [row for row in read_rows(path.read_text()) if row["step"] < start] if path.exists() else []
+        kept = (
+            [row for row in read_rows(path.read_text()) if row["step"] < start]
+            if path.exists()
+            else []
+        )
         # Line buffered: a killed run leaves whole rows.
         self._file = path.open("w", buffering=1, encoding="utf-8")
         for row in kept:
@@ -210,14 +217,15 @@ class Lines:
     def write(self, row: Mapping[str, Any]) -> None:
         step = row["step"] + 1
         if step == self._start + 1 or step % self._every == 0 or step == self._steps:
-            print(describe(row, self._steps), flush=True)
+            log.info(describe(row, self._steps))
 
     def close(self) -> None:
         """Nothing is held back."""
 
 
 def describe(row: Mapping[str, Any], steps: int) -> str:
-    text = f"step {row['step'] + 1}/{steps}  loss {row['loss']:.4f}  {row['tokens_per_second']:,.0f} tokens/s"
+    rate = f"{row['tokens_per_second']:,.0f} tokens/s"
+    text = f"step {row['step'] + 1}/{steps}  loss {row['loss']:.4f}  {rate}"
     return text if row["mfu"] is None else f"{text}  MFU {row['mfu']:.1%}"
 
 

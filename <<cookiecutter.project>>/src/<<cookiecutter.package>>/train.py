@@ -1,4 +1,4 @@
-"""The command that trains: `train --local` here on the CPU, `train` on the Ray cluster it runs in."""
+"""The command that trains: `train --local` here, `train` on the Ray cluster it runs in."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _summary_text(summary: dict[str, Any]) -> str:
         f"  speed       {summary['tokens_per_second'] or 0:,.0f} tokens/s{mfu}, "
         f"goodput {summary['goodput']:.0%}",
         f"  checkpoint  {summary['folder']}/checkpoints",
-        f"  metrics     {summary['folder']}/metrics.jsonl, tensorboard --logdir {summary['folder']}",
+        f"  metrics     {summary['folder']}/metrics.jsonl, and for TensorBoard beside it",
         f"  go on       {summary['go_on']}",
     ]
     return "\n".join(lines)

@@ -21,7 +21,7 @@ from .mirror import Mirror
 from .model import Transformer, initial
 from .shapes import Shape
 from .stop import Stop
-from .telemetry import Bar, JsonLines, Lines, Phases, Sink, TensorBoard, Telemetry
+from .telemetry import Bar, JsonLines, Lines, Phases, Sink, Telemetry, TensorBoard
 
 SUMMARY = "summary.json"
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..config import Config
-    from ._base import Accelerator
     from ..group import Group
+    from ._base import Accelerator
 
 
 def names() -> list[str]:
@@ -23,5 +23,4 @@ def open_accelerator(config: Config, group: Group) -> Accelerator:
     Raises NotFound when the hardware is not there, in kind or in number.
     """
     module = importlib.import_module(f".{config.hardware.accelerator}", __package__)
-    opened: Accelerator = module.open_accelerator(config, group)
-    return opened
+    return module.open_accelerator(config, group)

@@ -21,15 +21,14 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class Accelerator(Protocol):
-    """Opens the device, makes the mesh, shards the model, places a batch, ends a step, and hands out
-    a state dict of CPU tensors."""
+    """Opens the device, makes the mesh, shards the model, places a batch, ends a step, and hands
+    out a state dict of CPU tensors."""
 
     kind: str
     devices: int
 
     def prepare(self, model: Transformer, train: Train, read: Reader) -> AdamW:
-        """Makes the model's parameters and the optimizer's state real, sharded, with the values that
-        `read` gives."""
+        """Makes parameters and optimizer state real, sharded, with the values that `read` gives."""
 
     def place(self, tokens: np.ndarray) -> Tensor:
         """This worker's rows, int32 [rows, length + 1], as its part of the global batch."""
@@ -70,9 +69,12 @@ def training_state(model: nn.Module, optimizer: AdamW) -> dict[str, Tensor]:
 
 
 def seed_optimizer(
-    optimizer: AdamW, model: nn.Module, moment: Callable[[str, Tensor], Tensor], step: Callable[[str], Tensor]
+    optimizer: AdamW,
+    model: nn.Module,
+    moment: Callable[[str, Tensor], Tensor],
+    step: Callable[[str], Tensor],
 ) -> None:
-    """Gives the optimizer its state before its first step, so that no later step differs from it."""
+    """Gives the optimizer its state before its first step, which is then like any other."""
     for name, parameter in model.named_parameters():
         optimizer.state[parameter] = {
             "step": step(f"optimizer.{name}.step"),

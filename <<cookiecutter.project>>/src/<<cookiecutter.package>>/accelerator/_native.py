@@ -113,5 +113,4 @@ def _fill(tensor: Tensor, read: Reader, name: str) -> Tensor:
 
 
 def _checkpoint(block: nn.Module, *inputs: Tensor) -> Tensor:
-    output: Tensor = checkpoint(block, *inputs, use_reentrant=False)
-    return output
+    return checkpoint(block, *inputs, use_reentrant=False)

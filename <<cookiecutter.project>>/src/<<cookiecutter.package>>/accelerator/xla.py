@@ -1,4 +1,4 @@
-"""torch_xla: one process a host, SPMD over all devices of the run, on TPU chips or virtual CPU devices."""
+"""torch_xla: one process a host, SPMD over all devices, TPU chips or virtual ones."""
 
 from __future__ import annotations
 
@@ -100,10 +100,8 @@ class Xla:
         from torch_xla.core import xla_model
 
         spec = self._xs.ShardingSpec(self._mesh, (BATCH, None), minibatch=True)
-        placed: list[Tensor] = xla_model.send_cpu_data_to_device(
-            [torch.from_numpy(tokens)], "xla", input_sharding=spec
-        )
-        return placed[0]
+        rows = [torch.from_numpy(tokens)]
+        return xla_model.send_cpu_data_to_device(rows, "xla", input_sharding=spec)[0]
 
     def set_learning_rate(self, optimizer: AdamW, value: float) -> None:
         # As a Python number it would be a constant of the graph, and each step a new graph.
@@ -138,10 +136,8 @@ class Xla:
         return tuple("fsdp" if i == cut else None for i in range(len(shape)))
 
     def _constrain(self, x: Tensor) -> Tensor:
-        constrained: Tensor = self._xs.mark_sharding_with_gradients(
-            x, self._mesh, (BATCH, None, None)
-        )
-        return constrained
+        spec = (BATCH, None, None)
+        return self._xs.mark_sharding_with_gradients(x, self._mesh, spec)
 
     def _wait(self) -> None:
         import torch_xla
@@ -188,5 +184,4 @@ def _offset(indices: object, dimensions: int) -> tuple[int, ...]:
 def _checkpoint(block: nn.Module, *inputs: Tensor) -> Tensor:
     from torch_xla.utils.checkpoint import checkpoint
 
-    output: Tensor = checkpoint(block, *inputs, use_reentrant=True)
-    return output
+    return checkpoint(block, *inputs, use_reentrant=True)

@@ -1,16 +1,17 @@
-"""One piece of work at a time beside the caller."""
+"""Work beside the caller, in daemon threads: a run that dies does not linger for them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Background:
-    """Runs work in a thread of its own and raises to whoever waits what the work raised.
-
-    The thread is a daemon: a run that dies does not linger for a write that is not yet visible.
-    """
+    """Runs one work at a time in a thread and raises to whoever waits what the work raised."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -37,8 +38,42 @@ class Background:
             raise error
         return True
 
+    def outcome(self) -> BaseException | None:
+        """What the work raised, once it has ended."""
+        try:
+            self.wait()
+        except BaseException as error:
+            return error
+        return None
+
     def _run(self, work: Callable[[], None]) -> None:
         try:
             work()
         except BaseException as error:  # whatever it is belongs to the thread that waits
             self._error = error
+
+
+def run_all(works: Sequence[Callable[[], T]], at_once: int) -> list[T]:
+    """The results in order. After an error no further work begins, and the error is raised."""
+    results: dict[int, T] = {}
+    queue = deque(enumerate(works))
+
+    def worker() -> None:
+        while queue:
+            try:
+                index, work = queue.popleft()
+            except IndexError:  # another worker was faster
+                return
+            try:
+                results[index] = work()
+            except BaseException:
+                queue.clear()
+                raise
+
+    workers = [Background("checkpoint-part") for _ in range(min(at_once, len(works)))]
+    for each in workers:
+        each.start(worker)
+    errors = [error for each in workers if (error := each.outcome()) is not None]
+    if errors:
+        raise errors[0]
+    return [results[index] for index in range(len(works))]

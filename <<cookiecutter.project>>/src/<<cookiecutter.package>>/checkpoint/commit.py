@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from ..errors import Failure
+from .background import run_all
 from .files import Files
-from .folders import shard_name
+from .folders import part_name, shard_name
 from .format import Bytes, Layout
 from .manifest import MANIFEST, FileRecord, Manifest, encode, merge, seal, unseal
 
 POLL_SECONDS = (0.05, 5.0)  # first and longest pause between two looks at the storage
 
 
-def write_shard(files: Files, folder: str, rank: int, world: int, layout: Layout) -> bytes:
+def write_shard(
+    files: Files, folder: str, rank: int, world: int, layouts: Sequence[Layout]
+) -> bytes:
     """Writes this rank's tensors, then the index of them, and returns the index's bytes."""
-    name = shard_name(rank, world, "safetensors")
+    parts = run_all(
+        [
+            partial(_write_part, files, folder, part_name(rank, world, part), layout)
+            for part, layout in enumerate(layouts)
+        ],
+        files.at_once,
+    )
+    raw = seal({"parts": parts})
+    files.put(f"{folder}/{shard_name(rank, world, 'json')}", raw)
+    return raw
+
+
+def _write_part(files: Files, folder: str, name: str, layout: Layout) -> dict[str, Any]:
     digest = hashlib.sha256()
 
     def blocks() -> Iterator[Bytes]:
@@ -29,10 +46,8 @@ def write_shard(files: Files, folder: str, rank: int, world: int, layout: Layout
             yield block
 
     files.write(f"{folder}/{name}", blocks)
-    record = {"name": name, "size": layout.size, "sha256": digest.hexdigest()}
-    raw = seal({"file": record, "tensors": layout.index})
-    files.put(f"{folder}/{shard_name(rank, world, 'json')}", raw)
-    return raw
+    record = FileRecord(name, layout.size, digest.hexdigest())
+    return {"file": asdict(record), "tensors": layout.index}
 
 
 def tell_rank_0(files: Files, folder: str, rank: int, world: int, failure: Failure) -> None:
@@ -52,11 +67,24 @@ def commit(
         name = shard_name(rank, world, "json")
         contents.append(unseal(raw, name))
         records.append(FileRecord(name, len(raw), hashlib.sha256(raw).hexdigest()))
-        records.append(FileRecord(**contents[-1]["file"]))
+        records += [FileRecord(**part["file"]) for part in contents[-1]["parts"]]
     merge(contents)
+    _check_sizes(files, folder, records)
     raw = encode(manifest(world=world, files=tuple(records)))
     files.put(f"{folder}/{MANIFEST}", raw)
     return sum(record.size for record in records)
+
+
+def _check_sizes(files: Files, folder: str, records: list[FileRecord]) -> None:
+    """A storage that lost bytes on the way is found out now, not when the checkpoint is needed."""
+    there = files.sizes(folder)
+    for record in records:
+        if there.get(record.name) != record.size:
+            raise Failure(
+                f"{record.size} bytes were written, {there.get(record.name, 0)} are there",
+                files.url(f"{folder}/{record.name}"),
+                "look at the storage; the run can go on from the checkpoint before",
+            )
 
 
 def gather(files: Files, folder: str, own: bytes, world: int, patience: float) -> list[bytes]:

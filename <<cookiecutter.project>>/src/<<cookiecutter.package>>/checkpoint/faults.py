@@ -37,7 +37,7 @@ def as_failure(error: Exception, where: str) -> Failure:
     """What a person is told of an error that came from the storage at `where`."""
     if isinstance(error, Failure):
         return error
-    cause = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+    cause = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
     number = error.errno if isinstance(error, OSError) else None
     if number in FULL:
         return Refused(

@@ -23,6 +23,8 @@ Blocks = Callable[[], Iterator[Bytes]]
 class Files(Protocol):
     """Storage as a checkpoint needs it. Errors are the storage's own."""
 
+    at_once: int  # writes that gain from being under way together
+
     def url(self, name: str) -> str:
         """The full address, for people."""
 
@@ -79,6 +81,8 @@ def open_files(root: str) -> Files:
 
 class LocalFiles:
     """A folder of this machine, or one that all machines mount."""
+
+    at_once = 1
 
     def __init__(self, root: str) -> None:
         self._root = root.rstrip("/")

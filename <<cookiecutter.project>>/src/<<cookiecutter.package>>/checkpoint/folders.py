@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import re
 
 from .files import Files
 from .manifest import MANIFEST
+
+log = logging.getLogger(__name__)
 
 FOLDER = re.compile(r"step-(\d{8,})-[0-9a-f]{8}")
 PROBE = re.compile(r"probe-[0-9a-f]{8}-\d+(\.tmp)?")
@@ -20,29 +23,32 @@ def shard_name(rank: int, world: int, suffix: str) -> str:
     return f"shard-{rank:05d}-of-{world:05d}.{suffix}"
 
 
-def survey(files: Files) -> tuple[list[str], list[str]]:
-    """The complete checkpoints, oldest first, and the folders of those that never were complete.
+def part_name(rank: int, world: int, part: int) -> str:
+    return shard_name(rank, world, f"{part:03d}.safetensors")
 
-    A folder of any other name is not ours and in neither list.
+
+def tidy(files: Files) -> list[str]:
+    """The complete checkpoints, oldest first. What killed runs left unfinished is removed.
+
+    A folder or file of any other name is not ours and stays.
     """
-    complete: list[str] = []
-    unfinished: list[str] = []
-    for folder in files.folders():
-        if FOLDER.fullmatch(folder):
-            (complete if MANIFEST in files.sizes(folder) else unfinished).append(folder)
-    return sorted(complete, key=_step), sorted(unfinished, key=_step)
+    ours = sorted(filter(FOLDER.fullmatch, files.folders()), key=_step)
+    complete = [folder for folder in ours if MANIFEST in files.sizes(folder)]
+    try:
+        for folder in ours:
+            if folder not in complete:
+                clear(files, folder)
+        for name in filter(PROBE.fullmatch, files.sizes("")):
+            files.remove(name)
+    except Exception as error:  # it costs room, not the run
+        log.warning("could not remove what a killed run left: %s", error)
+    return complete
 
 
 def clear(files: Files, folder: str) -> None:
     """Removes a checkpoint, its manifest first: half removed, it is not there any more."""
     files.remove(f"{folder}/{MANIFEST}")
     files.remove_folder(folder)
-
-
-def clear_probes(files: Files) -> None:
-    for name in files.sizes(""):
-        if PROBE.fullmatch(name):
-            files.remove(name)
 
 
 def _step(folder: str) -> tuple[int, str]:

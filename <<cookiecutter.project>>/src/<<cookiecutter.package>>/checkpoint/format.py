@@ -14,13 +14,27 @@ from typing import Any, TypeAlias
 
 import torch
 
-from .state import NAMES, State
+from .state import NAMES, Piece, State
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 BLOCK = 4 * 2**20  # handed to the storage at a time; copying that much holds the GIL about 1 ms
+PART = 256 * 2**20  # bytes of one file; an upload that breaks off is sent again from its beginning
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Named:
+    """A piece with its tensor's name and whole shape."""
+
+    name: str
+    whole: tuple[int, ...]
+    piece: Piece
+
+    @property
+    def size(self) -> int:
+        return self.piece.data.numel() * self.piece.data.element_size()
+
+
+@dataclass(frozen=True, eq=False)
 class Layout:
     """One file before it is written: `index` says where each piece of which tensor will lie."""
 
@@ -51,35 +65,47 @@ def memory(tensor: torch.Tensor) -> memoryview:
     return tensor.detach().reshape(-1).view(torch.uint8).numpy().data
 
 
-def plan(state: State) -> Layout:
-    """Where each piece will lie. Wide elements go first, so that every tensor is aligned."""
-    pieces = [(name, entry, piece) for name, entry in state.items() for piece in entry.pieces]
-    pieces.sort(key=lambda each: (-each[2].data.element_size(), each[0], each[2].offset))
+def plan(state: State) -> list[Layout]:
+    """The files to write, about PART bytes each; wide elements first, so that all are aligned."""
+    named = [
+        Named(name, entry.shape, piece) for name, entry in state.items() for piece in entry.pieces
+    ]
+    named.sort(key=lambda each: (-each.piece.data.element_size(), each.name, each.piece.offset))
+    files: list[list[Named]] = []
+    filled = 0
+    for each in named:
+        if not files or filled + each.size > PART:
+            files.append([])
+            filled = 0
+        files[-1].append(each)
+        filled += each.size
+    return [_lay_out(file) for file in files]
+
+
+def _lay_out(pieces: list[Named]) -> Layout:
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     index: dict[str, Any] = {}
     end = 0
-    for name, entry, piece in pieces:
-        shape, dtype = list(piece.data.shape), NAMES[piece.data.dtype]
-        begin, end = end, end + piece.data.numel() * piece.data.element_size()
-        key = _key(name, entry.shape, piece.offset, shape)
-        if key in header:
-            raise ValueError(f"{name} has two pieces of shape {shape} at {piece.offset}")
-        header[key] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
-        tensor = index.setdefault(name, {"dtype": dtype, "shape": list(entry.shape), "pieces": []})
-        tensor["pieces"].append({"offset": list(piece.offset), "shape": shape, "begin": begin})
-    return _laid_out(header, index, tuple(piece.data for _, _, piece in pieces), end)
-
-
-def _laid_out(
-    header: dict[str, Any], index: dict[str, Any], tensors: tuple[torch.Tensor, ...], end: int
-) -> Layout:
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    head = len(text).to_bytes(8, "little") + text
+    for each in pieces:
+        shape, offset = list(each.piece.data.shape), each.piece.offset
+        dtype = NAMES[each.piece.data.dtype]
+        begin, end = end, end + each.size
+        described = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+        header[_key(each.name, each.whole, offset, shape)] = described
+        new = {"dtype": dtype, "shape": list(each.whole), "pieces": []}
+        tensor = index.setdefault(each.name, new)
+        tensor["pieces"].append({"offset": list(offset), "shape": shape, "begin": begin})
+    head = _head(header)
     for tensor in index.values():
         for piece in tensor["pieces"]:
             piece["begin"] += len(head)
-    return Layout(head, tensors, index, len(head) + end)
+    return Layout(head, tuple(each.piece.data for each in pieces), index, len(head) + end)
+
+
+def _head(header: dict[str, Any]) -> bytes:
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
 
 
 def _key(name: str, whole: tuple[int, ...], offset: tuple[int, ...], shape: list[int]) -> str:

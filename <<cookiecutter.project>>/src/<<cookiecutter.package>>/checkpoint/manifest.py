@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
@@ -115,8 +115,7 @@ def merge(indices: Iterable[dict[str, Any]]) -> dict[str, Saved]:
     """The tensors that all shards hold together; Failure when they do not make wholes."""
     tensors: dict[str, Saved] = {}
     for index in indices:
-        for name, entry in index["tensors"].items():
-            found = _saved(entry, index["file"]["name"])
+        for name, found in _of_parts(index["parts"]):
             known = tensors.get(name, found)
             if (known.dtype, known.shape) != (found.dtype, found.shape):
                 raise _no_whole(f"the ranks disagree about the dtype or shape of {name}")
@@ -125,6 +124,12 @@ def merge(indices: Iterable[dict[str, Any]]) -> dict[str, Saved]:
     for name, saved in tensors.items():
         _check_cover(name, saved)
     return tensors
+
+
+def _of_parts(parts: Iterable[dict[str, Any]]) -> Iterator[tuple[str, Saved]]:
+    for part in parts:
+        for name, entry in part["tensors"].items():
+            yield name, _saved(entry, part["file"]["name"])
 
 
 def _saved(entry: dict[str, Any], file: str) -> Saved:

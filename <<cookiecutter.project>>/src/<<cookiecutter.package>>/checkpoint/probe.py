@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Callable
 from functools import partial
 
@@ -14,10 +15,9 @@ from .ranks import together
 from .state import Group
 
 
-def probe(
-    files: Callable[[], Files], where: str, group: Group, attempt: str, seconds: float
-) -> None:
+def probe(files: Callable[[], Files], where: str, group: Group, seconds: float) -> None:
     """Refused when it fails on this rank; Failure when it fails on another one only."""
+    attempt = group.share(secrets.token_hex(4))
     own, common = f"probe-{attempt}-{group.rank}", f"probe-{attempt}-0"
     text = seal({"attempt": attempt})
     soon = partial(_within, seconds, where)

@@ -16,7 +16,7 @@ from .files import Blocks
 from .format import Bytes
 
 T = TypeVar("T")
-CHUNK = 32 * 2**20  # bytes of one upload request; a stream holds one such buffer
+CHUNK = 16 * 2**20  # bytes of one upload request; a stream holds one such buffer
 RANGE = 8 * 2**20  # bytes of one download request
 RANGES_AT_ONCE = 8
 TRIES = 5  # gcsfs tries each request several times by itself; this is about whole uploads too
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 class RemoteFiles:
     """A place that fsspec reaches. What passes is tried again, a write from its first byte."""
+
+    at_once = 4  # a stream waits for an answer after each chunk
 
     def __init__(self, fs: Any, path: str, url: str) -> None:
         self._fs, self._path, self._url = fs, path.rstrip("/"), url.rstrip("/")

@@ -81,6 +81,8 @@ def check(state: State) -> None:
             raise ValueError(f"{name!r} cannot be the name of a tensor in a checkpoint")
         for piece in entry.pieces:
             _check_piece(name, entry.shape, piece)
+        if len({(piece.offset, piece.data.shape) for piece in entry.pieces}) < len(entry.pieces):
+            raise ValueError(f"{name}: two pieces of the same shape begin at the same place")
 
 
 def _check_piece(name: str, shape: tuple[int, ...], piece: Piece) -> None:

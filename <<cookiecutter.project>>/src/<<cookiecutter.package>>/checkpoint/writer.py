@@ -35,9 +35,8 @@ class Written:
 class Writer:
     """Writes one checkpoint at a time. Only rank 0 publishes and removes.
 
-    `complete` are the folders of checkpoints, oldest first; `useless` are broken or were never
-    finished. These go once a newer checkpoint is complete: until then another rank may still be
-    writing there.
+    `complete` are the folders of checkpoints, oldest first. `useless` are broken or could not be
+    removed; they go once a newer checkpoint is complete.
     """
 
     files: Files
@@ -66,28 +65,29 @@ class Writer:
         return Written(step, self.files.url(folder), size, seconds)
 
     def _publish(self, step: int, folder: str, state: State, progress: dict[str, Any]) -> int:
-        layout = plan(state)
-        own = write_shard(self.files, folder, self.rank, self.world, layout)
+        layouts = plan(state)
+        own = write_shard(self.files, folder, self.rank, self.world, layouts)
         if self.rank != 0:
-            return layout.size
+            return sum(layout.size for layout in layouts)
         indices = gather(self.files, folder, own, self.world, self.patience)
         manifest = partial(Manifest, step=step, progress=progress, identity=self.identity)
         return commit(self.files, folder, manifest, indices)
 
     def _give_up(self, folder: str, failure: Failure) -> None:
-        """Makes room again at once when no other rank writes there."""
+        """Makes room again, unless other ranks may be writing there: then the next start does."""
         with contextlib.suppress(Exception):  # the failure at hand is the one to tell
             if self.rank != 0:
                 tell_rank_0(self.files, folder, self.rank, self.world, failure)
-                return
-            self.useless.append(folder)
-            if self.world == 1:
+            elif self.world == 1:
+                self.useless.append(folder)
                 clear(self.files, folder)
                 self.useless.remove(folder)
 
     def _retire(self, newest: str) -> None:
         """Keeps the newest `keep`. What cannot be removed is tried again after the next save."""
         self.complete.append(newest)
+        if newest in self.useless:  # it failed once, could not be removed, and now is complete
+            self.useless.remove(newest)
         surplus = self.complete[: -self.keep]
         for folder in [*self.useless, *surplus]:
             try:

@@ -44,7 +44,7 @@ def prepare(
     Raises InputError (input, tokenizer, settings) and Refused (rights, a full disk, no bucket); the
     place is then as it was before.
     """
-    console = console or Console(stderr=True, highlight=False)
+    console = console or Console(stderr=True)
     encoder = load_tokenizer(tokenizer)
     settings = _settings(input, encoder, text_field, shard_tokens)
     root = locate(shards)
@@ -57,7 +57,7 @@ def prepare(
         found = _shards(files, job, report, console)
         index = _publish(root, encoder, _source(settings, files), found)
     sweep(root, index)
-    console.print(f"prepare: done, {_totals(index)} in {root.url}", soft_wrap=True)
+    console.out(f"prepare: done, {_totals(index)} in {root.url}", highlight=False)
     return index
 
 
@@ -90,10 +90,10 @@ def _prepared(root: Place, settings: Settings, console: Console) -> Index | None
     try:
         check_sizes(index)
     except InputError as fault:
-        console.print(f"prepare: {fault.what}; preparing again", soft_wrap=True)
+        console.out(f"prepare: {fault.what}; preparing again", highlight=False)
         return None
     known = f"{root.url} already holds {_totals(index)}, made with these settings"
-    console.print(f"prepare: nothing to do, {known}", soft_wrap=True)
+    console.out(f"prepare: nothing to do, {known}", highlight=False)
     return index
 
 

@@ -67,7 +67,7 @@ def _bar(console: Console) -> Iterator[Report]:
         TextColumn("{task.description}"),
     )
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("")
+        task = progress.add_task("", total=None)
 
         def report(state: Prepared) -> None:
             progress.update(
@@ -88,6 +88,6 @@ def _lines(console: Console) -> Report:
         share = state.input_bytes / max(state.total_bytes, 1)
         if int(share * _LINES) > printed:
             printed = int(share * _LINES)
-            console.print(f"prepare: {share:.0%} of the input, {state}", soft_wrap=True)
+            console.out(f"prepare: {share:.0%} of the input, {state}", highlight=False)
 
     return report

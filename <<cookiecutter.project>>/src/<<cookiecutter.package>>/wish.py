@@ -1,0 +1,19 @@
+"""What the driver wants of the workers, who cannot see its signals.
+
+An actor's process imports the module of its class: this one imports nothing else.
+"""
+
+from __future__ import annotations
+
+
+class Wish:
+    """A Ray actor on the driver's node, which worker 0 asks every few seconds."""
+
+    def __init__(self) -> None:
+        self._ended = False
+
+    def end(self) -> None:
+        self._ended = True
+
+    def ended(self) -> bool:
+        return self._ended
