@@ -19,6 +19,7 @@ from checkpoint_fixtures import (
     open_store,
     run_ranks,
     save,
+    state_at,
     strays,
     visible,
 )
@@ -177,6 +178,23 @@ def test_after_a_failure_the_ranks_begin_anew(
     assert (visible(tmp_path), strays(tmp_path)) == ([1, 2], [])
     for checkpoint in all_well(run_ranks(2, lambda group: open_store(tmp_path, group).restore())):
         assert_holds(checkpoint, 2)
+
+
+def test_a_rank_whose_before_fails_stops_rank_0_at_once(tmp_path: Path) -> None:
+    def refuse() -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    def work(group: Group) -> None:
+        store = open_store(tmp_path, group, patience=10_000)
+        store.restore()
+        state = state_at(1, group.rank, 2)
+        store.save(1, state, {}, before=refuse if group.rank == 1 else lambda: None)
+        store.close()
+
+    zero, one = (failure_of(result) for result in run_ranks(2, work))
+    assert isinstance(one, Refused)
+    assert "shard-00001-of-00002 was not written" in zero.what
+    assert visible(tmp_path) == []
 
 
 def test_restore_tells_the_failure_of_the_save_before(tmp_path: Path) -> None:

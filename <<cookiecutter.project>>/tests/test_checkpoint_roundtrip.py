@@ -141,6 +141,16 @@ def test_close_does_not_give_up_what_was_handed_over(tmp_path: Path) -> None:
     assert (visible(tmp_path), strays(tmp_path)) == ([1], [])
 
 
+def test_before_is_done_when_the_checkpoint_is_visible(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.restore()
+    seen: list[list[int]] = []
+    for step in (1, 2):
+        store.save(step, state_at(step), {}, before=lambda: seen.append(visible(tmp_path)))
+    store.close()
+    assert seen == [[], [1]]
+
+
 def test_a_state_that_was_written_is_let_go(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     store.restore()

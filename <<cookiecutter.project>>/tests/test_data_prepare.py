@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import io
 import json
 import signal
@@ -88,13 +89,15 @@ def test_the_cluster_decides_nothing(corpus: Path, tmp_path: Path) -> None:
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
-def test_units_that_end_out_of_order_stay_in_order(corpus: Path, tmp_path: Path) -> None:
-    # Small as a file, long to read: the first unit ends after others.
-    (corpus / "part0" / "0.txt.gz").write_bytes(gzip.compress(b"slow\n" * 4_000_000, 1))
-    run(corpus, tmp_path / "s")
-    names = [shard.name for shard in read_index(str(tmp_path / "s")).shards]
-    assert names == sorted(names)
-    assert names[0].startswith("tokens-00000-000-") and len(names) > 2
+def test_units_that_end_out_of_order_stay_in_order(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(corpus, tmp_path / "a")
+    module = importlib.import_module("<< cookiecutter.package >>.data.prepare")
+    outcomes = module.outcomes
+    monkeypatch.setattr(module, "outcomes", lambda *work: reversed(list(outcomes(*work))))
+    run(corpus, tmp_path / "b")
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
 def test_shards_are_cut_at_the_same_tokens_whatever_their_size(tmp_path: Path) -> None:
@@ -104,6 +107,23 @@ def test_shards_are_cut_at_the_same_tokens_whatever_their_size(tmp_path: Path) -
         assert tokens(tmp_path / f"{size}") == [*b"abcdefghij" * 3, END]
         assert [shard.tokens for shard in index.shards[:-1]] == [size] * (len(index.shards) - 1)
         assert 0 < index.shards[-1].tokens <= size
+
+
+@pytest.mark.parametrize("size", [700_000, 2_000_000, 4_000_000])
+def test_long_files_are_cut_without_loss(tmp_path: Path, size: int) -> None:
+    texts = [f"{number} " * 3000 for number in range(200)]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+    index = run(tmp_path / "in.jsonl", tmp_path / "s", shard_tokens=size)
+    assert documents(tmp_path / "s") == texts
+    assert len(index.shards) == -(-index.tokens // size)
+
+
+def test_shards_of_a_long_file_are_told_before_its_end(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("word " * 2_000_000)
+    states: list[Prepared] = []
+    run(tmp_path / "in.txt", tmp_path / "s", shard_tokens=1_000_000, report=states.append)
+    assert [state.shards for state in states] == [*range(1, 12), 11]
+    assert [state.input_bytes for state in states] == [0] * 11 + [10_000_000]
 
 
 def test_rows_of_json_lines_and_parquet_are_documents(tmp_path: Path) -> None:
@@ -141,8 +161,10 @@ def test_a_glob_a_directory_or_a_file(corpus: Path, tmp_path: Path, pattern: str
 def test_a_path_that_looks_like_a_pattern(tmp_path: Path) -> None:
     (tmp_path / "data[1]").mkdir()
     (tmp_path / "data[1]" / "a*.txt").write_text("found")
-    run(tmp_path / "data[1]", tmp_path / "s")
-    assert documents(tmp_path / "s") == ["found"]
+    shown = io.StringIO()
+    run(tmp_path / "data[1]", tmp_path / "s[bold]", console=Console(file=shown))
+    assert documents(tmp_path / "s[bold]") == ["found"]
+    assert f"in {tmp_path}/s[bold]\n" in shown.getvalue()
 
 
 def test_the_standard_library_trains(tmp_path: Path) -> None:

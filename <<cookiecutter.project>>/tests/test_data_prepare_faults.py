@@ -86,8 +86,8 @@ def test_a_fault_ends_the_other_units_soon(corpus: Path, tmp_path: Path) -> None
             tmp_path / "s",
             report=lambda state: permits.append(len(list(tmp_path.glob("s/preparing-*")))),
         )
-    # All units were waited for, from the fault on without the permit to write.
-    assert len(permits) == 5 and permits[-1] == 0
+    # From the fault on there was no permit to write, while the others were waited for.
+    assert permits[-1] == 0
 
 
 def test_a_fault_after_a_killed_run_leaves_nothing_of_either(corpus: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from run_fixtures import losses, make_shard, run, small
@@ -10,7 +11,7 @@ from run_fixtures import losses, make_shard, run, small
 from << cookiecutter.package >>.config import Train
 from << cookiecutter.package >>.errors import InputError, Refused
 from << cookiecutter.package >>.group import Agreed
-from << cookiecutter.package >>.loop import learning_rate
+from << cookiecutter.package >>.loop import Trainer, learning_rate
 from << cookiecutter.package >>.stop import ask_to_save
 from << cookiecutter.package >>.worker import train_worker
 
@@ -81,6 +82,26 @@ def test_metrics_of_a_killed_run_are_cut_back_to_its_checkpoint(tmp_path: Path) 
         file.write('{"step": 6, "loss": 99.0}\n{"step": 7, "lo')
     run(tmp_path)
     assert losses(tmp_path)[6] < 99.0
+
+
+def test_a_crash_right_after_a_checkpoint_loses_no_metrics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path / "whole")
+    step = Trainer.step
+
+    def crashing(
+        trainer: Trainer, rows: np.ndarray, number: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        if number == 3:
+            raise MemoryError
+        return step(trainer, rows, number)
+
+    with monkeypatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr(Trainer, "step", crashing)
+        run(tmp_path / "crashed")
+    assert run(tmp_path / "crashed")["went_on_from"] == 3
+    assert losses(tmp_path / "crashed") == losses(tmp_path / "whole")
 
 
 def test_tensorboard_has_every_step(tmp_path: Path) -> None:

@@ -124,8 +124,9 @@ class Loop:
 
     def _save(self, done: int) -> None:
         with self.phases("checkpoint"):
+            # Metrics go first: those of a step that is saved must not be lost with the machine.
+            self.telemetry.flush()
             state = training_state(self.trainer.model, self.trainer.optimizer)
             copies = self.trainer.accelerator.snapshot(state)
-            self.store.save(done, copies, self.telemetry.progress())
-        self.mirror.push_later()
+            self.store.save(done, copies, self.telemetry.progress(), before=self.mirror.push)
         self.telemetry.skip()

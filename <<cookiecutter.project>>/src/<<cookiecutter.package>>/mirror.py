@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import fsspec
@@ -22,30 +21,13 @@ class Mirror:
         self.folder = Path(self._kept.name if self._kept else self._root)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._sent: dict[Path, int] = {}
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="mirror")
-        self._pushing: Future[None] | None = None
 
     def pull(self, name: str) -> None:
         """Fetches what an earlier attempt left under this name, if anything."""
         if self._remote and self._fs.exists(f"{self._root}/{name}"):
             self._fs.get_file(f"{self._root}/{name}", str(self.folder / name))
 
-    def push_later(self) -> None:
-        """Starts to send what changed; the failure of an earlier sending is raised here."""
-        if self._pushing is None or self._pushing.done():
-            self._raise_earlier()
-            self._pushing = self._pool.submit(self._send)
-
     def push(self) -> None:
-        """Sends what changed, and waits for it."""
-        self._raise_earlier()
-        self._send()
-
-    def _raise_earlier(self) -> None:
-        if self._pushing is not None:
-            self._pushing.result()
-
-    def _send(self) -> None:
         """Sends the files that grew or changed since the last time."""
         if not self._remote:
             return

@@ -20,7 +20,10 @@ COVER = 32 * 2**20  # bytes read at most around a box that is not contiguous in 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A complete checkpoint whose files were verified. Nothing of it is held in memory."""
+    """A complete checkpoint whose files were verified. Nothing of it is held in memory.
+
+    Several threads may read at once, which pays where each request takes its time.
+    """
 
     step: int
     progress: dict[str, Any]

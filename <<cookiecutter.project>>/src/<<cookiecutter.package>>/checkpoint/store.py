@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import Any
 
@@ -60,8 +60,17 @@ class CheckpointStore:
         """
         probe(lambda: self._files, self._root, self._group, seconds)
 
-    def save(self, step: int, state: State, progress: Mapping[str, JSON]) -> None:
+    def save(
+        self,
+        step: int,
+        state: State,
+        progress: Mapping[str, JSON],
+        before: Callable[[], None] = lambda: None,
+    ) -> None:
         """Hands a state to the background thread, after waiting for the save before.
+
+        There `before` is called first: what it does is done when the checkpoint becomes visible,
+        and what it raises fails the save.
 
         The tensors are not copied: they must stay as they are until the next `save` or `wait`
         returns. A step that is saved already is not saved again. Raises the Failure of the save
@@ -79,7 +88,7 @@ class CheckpointStore:
             return
         if step < self._step:
             raise ValueError(f"step {step} after step {self._step}, which is saved already")
-        self._background.start(partial(self._write, self._writer, step, state, told))
+        self._background.start(partial(self._write, self._writer, step, state, told, before))
         self._step = step
 
     def wait(self) -> None:
@@ -127,8 +136,15 @@ class CheckpointStore:
         self._step = self._done = -1 if checkpoint is None else checkpoint.step
         return checkpoint
 
-    def _write(self, writer: Writer, step: int, state: State, progress: dict[str, Any]) -> None:
-        written = writer.write(step, state, progress)
+    def _write(
+        self,
+        writer: Writer,
+        step: int,
+        state: State,
+        progress: dict[str, Any],
+        before: Callable[[], None],
+    ) -> None:
+        written = writer.write(step, state, progress, before)
         self.last, self._done = written, step
         if self._group.rank == 0:
             megabytes, seconds = written.size / 1e6, written.seconds

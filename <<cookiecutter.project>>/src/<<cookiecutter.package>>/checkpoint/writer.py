@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -49,11 +50,14 @@ class Writer:
     complete: list[str] = field(default_factory=list)
     useless: list[str] = field(default_factory=list)
 
-    def write(self, step: int, state: State, progress: dict[str, Any]) -> Written:
+    def write(
+        self, step: int, state: State, progress: dict[str, Any], before: Callable[[], None]
+    ) -> Written:
         """Failure when the checkpoint is not complete, as far as this rank can know."""
         started = time.monotonic()
         folder = folder_name(step, self.attempt)
         try:
+            before()
             size = self._publish(step, folder, state, progress)
         except Exception as error:
             failure = as_failure(error, self.files.url(folder))

@@ -6,13 +6,10 @@ workers there are and whichever of them takes which unit.
 
 from __future__ import annotations
 
-import logging
 import os
 import pickle
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,12 +37,16 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one unit; a fault is a value here, since Ray would log it with its own stack."""
+    """What comes of a unit: shards by their part, then its end, or a fault in place of the end.
+
+    A fault is a value here, since Ray would log it with its own stack.
+    """
 
     unit: int
-    shards: tuple[Shard, ...] = ()
+    part: int = 0
+    shard: Shard | None = None
+    ended: bool = False
     fault: Failure | None = None
-    stopped: bool = False
 
 
 class Stopped(BaseException):
@@ -70,59 +71,23 @@ def split_units(files: list[InputFile]) -> list[list[InputFile]]:
     return units
 
 
-def outcomes(units: list[list[InputFile]], job: Job) -> Iterator[Outcome]:
-    """Runs all units on the cluster; outcomes come as they are ready."""
-    import ray.data
-
-    rows = [
-        {"unit": unit, "urls": [file.url for file in files]} for unit, files in enumerate(units)
-    ]
-    with _quiet():
-        dataset = ray.data.from_items(rows, override_num_blocks=len(rows))
-        packed = dataset.map(partial(pack_unit, job=job))
-        try:
-            for row in packed.iter_rows():
-                yield pickle.loads(row["outcome"])  # noqa: S301 (pack_unit's own)
-        except ray.exceptions.UserCodeException:
-            raise  # an error in this package: its stack is what is needed
-        except ray.exceptions.RayError as error:
-            remedy = "run prepare again; if memory was short, on larger machines or smaller files"
-            raise Failure(f"a task of Ray was lost: {error}", job.root, remedy) from error
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keeps Ray Data's bars and messages off the console; its log file still has them."""
-    from ray.data import DataContext
-
-    context = DataContext.get_current()
-    shown = context.enable_progress_bars
-    handlers = logging.getLogger("ray.data").handlers
-    consoles = [each for each in handlers if type(each).__name__ == "PlainRayHandler"]
-    levels = [handler.level for handler in consoles]
-    context.enable_progress_bars = False
-    for handler in consoles:
-        handler.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        context.enable_progress_bars = shown
-        for handler, level in zip(consoles, levels, strict=True):
-            handler.setLevel(level)
-
-
-def pack_unit(row: dict[str, Any], job: Job) -> dict[str, Any]:
-    """Ray Data's map function: `{unit, urls}` in, a pickled `{outcome}` out."""
+def pack_unit(row: dict[str, Any], job: Job) -> Iterator[dict[str, bytes]]:
+    """Ray Data's map function: a row `{unit, urls}` in, rows of a pickled `{outcome}` out."""
     # Ray runs a task on every core already.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    unit = int(row["unit"])
+    for outcome in _outcomes(int(row["unit"]), list(row["urls"]), job):
+        yield {"outcome": pickle.dumps(outcome)}
+
+
+def _outcomes(unit: int, urls: list[str], job: Job) -> Iterator[Outcome]:
     try:
-        outcome = Outcome(unit, tuple(_pack(unit, list(row["urls"]), job)))
+        for part, shard in enumerate(_pack(unit, urls, job)):
+            yield Outcome(unit, part, shard)
+        yield Outcome(unit, ended=True)
     except Stopped:
-        outcome = Outcome(unit, stopped=True)
+        return
     except Failure as fault:
-        outcome = Outcome(unit, fault=fault)
-    return {"outcome": pickle.dumps(outcome)}
+        yield Outcome(unit, fault=fault)
 
 
 def _pack(unit: int, urls: list[str], job: Job) -> Iterator[Shard]:

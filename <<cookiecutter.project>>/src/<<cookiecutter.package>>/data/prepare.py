@@ -8,8 +8,9 @@ from rich.console import Console
 
 from ..errors import InputError, Refused
 from .documents import STDLIB, InputFile, list_input
-from .packing import Job, Outcome, outcomes, split_units
+from .packing import Job, Outcome, split_units
 from .progress import Prepared, Report, console_report
+from .raydata import outcomes
 from .shards import INDEX, Index, Shard, check_sizes, read_index, token_dtype, write_index
 from .storage import Place, listing, locate
 from .tokens import Tokenizer, load_tokenizer
@@ -130,22 +131,23 @@ def _shards(
 def _collect(files: list[InputFile], job: Job, report: Report) -> list[Shard]:
     """All shards in the order of the input. Raises the fault of the first unit that has one."""
     units = split_units(files)
-    done: dict[int, Outcome] = {}
-    state = Prepared(0, sum(file.size for file in files), 0, 0, 0)
+    sizes = [sum(file.size for file in unit) for unit in units]
+    state = Prepared(0, sum(sizes), 0, 0, 0)
+    found: list[Outcome] = []
     for outcome in outcomes(units, job):
-        done[outcome.unit] = outcome
+        found.append(outcome)
         if outcome.fault:
             _stop(job)
-        state = state.plus(sum(file.size for file in units[outcome.unit]), outcome.shards)
+        state = state.plus(outcome.shard, sizes[outcome.unit] if outcome.ended else 0)
         report(state)
-    ordered = [done[unit] for unit in sorted(done)]
-    for outcome in ordered:
+    found.sort(key=lambda outcome: (outcome.unit, outcome.part))
+    for outcome in found:
         if outcome.fault:
             raise outcome.fault
-    if any(outcome.stopped for outcome in ordered):
+    if sum(outcome.ended for outcome in found) < len(units):
         remedy = "wait for that one, then run again"
         raise Refused("another run of prepare has taken this place over", job.root, remedy)
-    return [shard for outcome in ordered for shard in outcome.shards]
+    return [outcome.shard for outcome in found if outcome.shard]
 
 
 def _stop(job: Job) -> None:

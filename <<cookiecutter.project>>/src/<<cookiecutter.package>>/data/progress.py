@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -31,13 +31,13 @@ class Prepared:
     documents: int
     shards: int
 
-    def plus(self, input_bytes: int, shards: Sequence[Shard]) -> Prepared:
+    def plus(self, shard: Shard | None, input_bytes: int) -> Prepared:
         return Prepared(
             self.input_bytes + input_bytes,
             self.total_bytes,
-            self.tokens + sum(shard.tokens for shard in shards),
-            self.documents + sum(shard.documents for shard in shards),
-            self.shards + len(shards),
+            self.tokens + (shard.tokens if shard else 0),
+            self.documents + (shard.documents if shard else 0),
+            self.shards + (1 if shard else 0),
         )
 
     def __str__(self) -> str:
