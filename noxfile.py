@@ -26,6 +26,15 @@ def install(session: nox.Session, *groups: str) -> None:
     session.install(*chosen)
 
 
+def fresh(name: str) -> Path:
+    """An empty folder under build/; environments that an earlier project had there are kept."""
+    folder = ROOT / "build" / name
+    for path in folder.glob("*/*"):
+        if path.name != ".nox":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return folder
+
+
 def bake(session: nox.Session, folder: Path, *answers: str) -> Path:
     """A project made with these answers, and the default ones for the rest."""
     options = ("--no-input", "--overwrite-if-exists", "--output-dir", str(folder))
@@ -59,8 +68,7 @@ def tests(session: nox.Session) -> None:
 def project(session: nox.Session) -> None:
     """The generated project's own sessions: its lint and its tests."""
     install(session, "bake")
-    folder = Path(session.create_tmp())
-    made = bake(session, folder)
+    made = bake(session, fresh(session.name))
     in_project(session, made, "-s", *(session.posargs or ("lint", "tests")))
 
 
@@ -68,7 +76,7 @@ def project_python(session: nox.Session, *groups: str) -> tuple[str, dict[str, s
     """The Python of a generated project's own environment, with `groups` of ours beside it, and the
     variables that tell a script where the project lies."""
     install(session, "bake")
-    made = bake(session, Path(session.create_tmp()))
+    made = bake(session, fresh(session.name))
     in_project(session, made, "-s", "tests", "--install-only")
     python = str(made / ".nox" / "tests" / "bin" / "python")
     chosen = [word for group in groups for word in ("--group", group)]
@@ -114,8 +122,7 @@ def lint(session: nox.Session) -> None:
 def bake_session(session: nox.Session) -> None:
     """A project in build/, to look at: `nox -s bake -- generation=v6e topology=4x4`."""
     install(session, "bake")
-    folder = ROOT / "build" / "bake"
-    shutil.rmtree(folder, ignore_errors=True)
+    folder = fresh("bake")
     bake(session, folder, *session.posargs)
     session.log(f"made in {folder}")
 

@@ -126,6 +126,8 @@ class Loop:
         with self.phases("checkpoint"):
             # Metrics go first: those of a step that is saved must not be lost with the machine.
             self.telemetry.flush()
+            # The copies of the save before must go first, or the host holds two of the model.
+            self.store.wait()
             state = training_state(self.trainer.model, self.trainer.optimizer)
             copies = self.trainer.accelerator.snapshot(state)
             self.store.save(done, copies, self.telemetry.progress(), before=self.mirror.push)

@@ -42,7 +42,10 @@ def train_worker(
         with phases("device"):
             accelerator = group.together(lambda: open_accelerator(config, group))
         with phases("storage"):
-            shape, store = group.together(lambda: _storage(config, group))
+            index = group.together(lambda: read_index(config.data.shards))
+            shape = config.model.shape(index.vocab_size)
+            store = _store(config, group, shape, index.tokenizer)
+            group.together(store.probe)
         stack.enter_context(closing(store))
         with phases("restore"):
             restored = group.together(store.restore)
@@ -65,17 +68,13 @@ def train_worker(
     return summary
 
 
-def _storage(config: Config, group: Group) -> tuple[Shape, CheckpointStore]:
-    index = read_index(config.data.shards)
-    shape = config.model.shape(index.vocab_size)
-    store = CheckpointStore(
+def _store(config: Config, group: Group, shape: Shape, tokenizer: str) -> CheckpointStore:
+    return CheckpointStore(
         f"{config.run.folder}/checkpoints",
         keep=config.checkpoint.keep,
         group=group,
-        identity={**asdict(shape), "tokenizer": index.tokenizer},
+        identity={**asdict(shape), "tokenizer": tokenizer},
     )
-    store.probe()
-    return shape, store
 
 
 def _batches(config: Config, group: Group) -> TokenBatches:
