@@ -16,7 +16,7 @@ from pathlib import Path
 
 from common import PACKAGE, ratio, role, table, train
 
-STEPS = 60
+STEPS = 40
 
 
 def loader(folder: Path) -> float:

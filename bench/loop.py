@@ -19,7 +19,7 @@ from typing import Any
 
 from common import PACKAGE, ratio, role, table, train
 
-STEPS, ROUNDS, DEVICES = 60, 3, 4
+STEPS, ROUNDS, DEVICES = 40, 3, 4
 
 
 def ours(folder: Path) -> float:

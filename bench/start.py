@@ -14,7 +14,7 @@ from statistics import median
 
 from common import ratio, table, train
 
-ROUNDS = 3
+ROUNDS = 2
 IMPORTS = """
 import os
 os.environ.update(PJRT_DEVICE="CPU", CPU_NUM_DEVICES="4")
