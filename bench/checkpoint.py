@@ -44,6 +44,7 @@ def measure(folder: Path) -> dict[str, Any]:
         config.train, accelerator, model, module("worker").fresh(model, 0)
     )
     store = module("checkpoint").CheckpointStore(str(folder), keep=2, group=group, identity={})
+    store.restore()
     state = module("accelerator._base").training_state
     import numpy as np
 
