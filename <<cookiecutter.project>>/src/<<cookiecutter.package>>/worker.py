@@ -146,6 +146,7 @@ def _summary(config: Config, shape: Shape, loop: Loop, start: int, done: int) ->
         "went_on_from": start,
         "first_loss": rows[0]["loss"] if rows else None,
         "last_loss": rows[-1]["loss"] if rows else None,
+        "tokens_per_step": config.train.batch_size * config.train.sequence_length,
         "parameters": shape.parameters,
         "devices": accelerator.devices,
         "device_kind": accelerator.kind,
