@@ -12,7 +12,7 @@ from rich.text import Text
 PICTURE = Path(__file__).with_name("demo.svg")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # What a reader wants to see: progress, losses, checkpoints, the end; not Ray's set-up of itself.
-SHOWN = re.compile(r"^(nox > (Running|cookiecutter|Session)|prepare: done|step |\d+ of |  \w)")
+SHOWN = re.compile(r"^(nox > (Running|cookiecutter|Session)|prepare: done|step |\d+ of |  (loss|speed|checkpoint|metrics|go on) )")
 WORKER = re.compile(r"^\((RayTrainWorker) pid=\d+\) ")
 FOLDER = re.compile(r"/\S+/(build/demo)")
 

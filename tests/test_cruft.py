@@ -58,7 +58,7 @@ def test_an_update_brings_the_new_version_and_a_changed_answer(upstream: Oven) -
     project = create(upstream, description="<< 7*7 >>", generation="TPU v6e")
     assert upstream.run("cruft", "check", cwd=project).returncode == 0
 
-    own = (project / "run.toml").read_text("utf-8").replace("steps = 200", "steps = 300")
+    own = (project / "run.toml").read_text("utf-8").replace("steps = 100", "steps = 300")
     (project / "run.toml").write_text(own, "utf-8")
     commit(upstream, project)
     release_with_a_new_filter(upstream)
