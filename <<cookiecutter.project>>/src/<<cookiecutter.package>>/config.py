@@ -92,6 +92,11 @@ class Train:
     compute_dtype: Literal["bfloat16", "float32"] = "bfloat16"
     activation_checkpointing: bool = False
 
+    @property
+    def tokens_per_step(self) -> int:
+        """Tokens that an optimizer step learns from, over all chips."""
+        return self.batch_size * self.sequence_length
+
     def __post_init__(self) -> None:
         if self.batch_size % self.accumulation:
             raise ValueError(

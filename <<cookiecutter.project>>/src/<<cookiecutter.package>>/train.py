@@ -72,7 +72,7 @@ def _plan(settings: Config) -> dict[str, Any]:
         "slice": asdict(hardware.slice),
         "workers": hardware.world,
         "devices": hardware.devices,
-        "tokens_per_step": settings.train.batch_size * settings.train.sequence_length,
+        "tokens_per_step": settings.train.tokens_per_step,
     }
 
 

@@ -121,7 +121,7 @@ def _telemetry(
     train, start = config.train, restored.step if restored else 0
     return Telemetry(
         _sinks(config, mirror, start, bar) if rank == 0 else [],
-        tokens=train.batch_size * train.sequence_length,
+        tokens=train.tokens_per_step,
         flops=shape.flops_per_token(train.sequence_length),
         peak=config.hardware.peak_flops,
         earlier=restored.progress if restored else {},
@@ -146,7 +146,7 @@ def _summary(config: Config, shape: Shape, loop: Loop, start: int, done: int) ->
         "went_on_from": start,
         "first_loss": rows[0]["loss"] if rows else None,
         "last_loss": rows[-1]["loss"] if rows else None,
-        "tokens_per_step": config.train.batch_size * config.train.sequence_length,
+        "tokens_per_step": config.train.tokens_per_step,
         "parameters": shape.parameters,
         "devices": accelerator.devices,
         "device_kind": accelerator.kind,
