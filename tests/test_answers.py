@@ -74,6 +74,7 @@ WRONG = [
     ("capacity", "reservation:-x", '"reservation:-x" is none'),
     ("capacity", "spot, on-demand, Spot", "once"),
     ("capacity", ", ,", "at least one"),
+    ("capacity", "flex-start, spot", "flex-start comes last"),
     ("cluster_mode", "serverless", "standard, autopilot"),
     ("ci", "jenkins", "both, github, cloudbuild"),
 ]

@@ -125,6 +125,7 @@ def test_files_hold_the_normal_form_of_the_answers(oven: Oven, tmp_path: Path) -
     assert project == tmp_path / "my-model"
     table = tomllib.loads((project / "run.toml").read_text("utf-8"))
     assert table["run"] | {"seed": 0} == {
+        "project": "my-model",
         "name": "my-model",
         "storage": "gs://data-1/runs",
         "seed": 0,

@@ -20,7 +20,8 @@ def test_set_overrides_and_keeps_types() -> None:
     config = load(RUN_TOML, ["train.learning_rate=2"])
     assert config.train.learning_rate == 2.0
     assert load(RUN_TOML, ["data.text_field=7"]).data.text_field == "7"
-    assert load(RUN_TOML, ['cloud.zones=["us-a", "us-b"]']).cloud.zones == ("us-a", "us-b")
+    places = ["cloud.region=us-east5", 'cloud.zones=["us-east5-a", "us-east5-b"]']
+    assert load(RUN_TOML, places).cloud.zones == ("us-east5-a", "us-east5-b")
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,10 @@ def test_set_overrides_and_keeps_types() -> None:
         ("run.seed=-1", "run.seed = -1"),
         ("cloud.zones=[]", "cloud.zones"),
         ("cloud.budget_usd=0", "cloud.budget_usd = 0"),
+        ('cloud.zones=["mars-north1-a"]', '"mars-north1-a" is no zone of'),
+        ('cloud.capacity=["reserved"]', '"reserved" is no kind of capacity; choose of on-demand'),
+        ('cloud.capacity=["flex-start", "spot"]', "flex-start must come last"),
+        ("cloud.pools=many", "'autoscaled' or 'fixed'"),
     ],
 )
 def test_a_wrong_setting_is_named(override: str, fragment: str) -> None:

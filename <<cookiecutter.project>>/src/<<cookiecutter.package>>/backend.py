@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +13,12 @@ from ray.train.backend import Backend
 from ray.train.torch import TorchConfig
 from ray.train.torch.config import _TorchBackend
 from ray.util.tpu import get_tpu_coordinator_env_vars
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from .config import Hardware
 from .stop import ask_to_save, on_signals
+
+_store: TCPStore | None = None  # rank 0's, between opening it and the workers' joining
 
 
 @dataclass
@@ -44,10 +46,10 @@ class HostBackend(Backend):
     """
 
     def on_start(self, worker_group: Any, backend_config: HostConfig) -> None:
-        address, port = worker_group.execute_single(0, _address)
+        address, port = worker_group.execute_single(0, _open_store)
         world = len(worker_group)
         joins = [
-            worker_group.execute_single_async(rank, _join, f"tcp://{address}:{port}", rank, world)
+            worker_group.execute_single_async(rank, _join, address, port, rank, world)
             for rank in range(world)
         ]
         ray.get(joins)
@@ -64,16 +66,16 @@ class DeviceBackend(_TorchBackend):
         worker_group.execute(_save_on_sigterm)
 
 
-def _address() -> tuple[str, int]:
-    """This host, and a port that is free on it."""
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        port: int = probe.getsockname()[1]
-    return ray.util.get_node_ip_address(), port
+def _open_store() -> tuple[str, int]:
+    """Where the workers meet: this host, and a port that nobody can take any more."""
+    global _store
+    _store = TCPStore("0.0.0.0", 0, is_master=True, wait_for_workers=False)  # noqa: S104
+    return ray.util.get_node_ip_address(), _store.port
 
 
-def _join(url: str, rank: int, world: int) -> None:
-    dist.init_process_group("gloo", init_method=url, rank=rank, world_size=world)
+def _join(address: str, port: int, rank: int, world: int) -> None:
+    store = _store if rank == 0 else TCPStore(address, port, is_master=False)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
 
 
 def _join_slices(worker_group: Any, address: str, slices: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from re import fullmatch
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
@@ -18,13 +19,19 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
 Text = Annotated[str, Field(min_length=1)]
+_SHARED = r"(projects/[a-z][-a-z0-9]+/reservations/)?"
+CAPACITY = rf"on-demand|spot|flex-start|reservation:{_SHARED}[a-z]([-a-z0-9]{{0,61}}[a-z0-9])?"
 Texts = Annotated[tuple[Text, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True, config=STRICT)
 class Run:
-    """A run's `name` is its identity: the same name goes on from its newest checkpoint."""
+    """A run's `name` is its identity: the same name goes on from its newest checkpoint.
 
+    `project` is the label on everything that is rented for it.
+    """
+
+    project: Name
     name: Name
     storage: Text
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
@@ -224,6 +231,31 @@ class Cloud:
     registry: Text
     budget_usd: Positive
     deadline_hours: Positive
+    attempt_minutes: Positive = 20
+    pools: Literal["autoscaled", "fixed"] = "autoscaled"
+
+    def __post_init__(self) -> None:
+        for zone in self.zones:
+            if zone.rpartition("-")[0] != self.region:
+                raise ValueError(
+                    f'cloud.zones: "{zone}" is no zone of {self.region}; the node pools of a '
+                    "cluster lie in its own region"
+                )
+        kinds = list(self.capacity)
+        if wrong := [kind for kind in kinds if not fullmatch(CAPACITY, kind)]:
+            raise ValueError(
+                f'cloud.capacity: "{wrong[0]}" is no kind of capacity; choose of on-demand, spot, '
+                "flex-start and reservation:NAME"
+            )
+        if "flex-start" in kinds[:-1]:
+            raise ValueError(
+                "cloud.capacity: flex-start must come last: its nodes come only once the job waits "
+                "for them, so nothing after it would ever be tried"
+            )
+        if self.pools == "fixed" and "flex-start" in kinds:
+            raise ValueError(
+                'cloud.pools = "fixed" cannot hold flex-start nodes; set it to "autoscaled"'
+            )
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -38,7 +38,19 @@ class Refused(Failure):
     exit_code = 4
 
 
+class NoCapacity(Failure):
+    """No kind of capacity in any zone of the list had the chips."""
+
+    exit_code = 5
+
+
 class Deadline(Failure):
     """The time that was given is over."""
 
     exit_code = 7
+
+
+class LeftOver(Failure):
+    """Something of ours could not be removed and may cost money."""
+
+    exit_code = 8

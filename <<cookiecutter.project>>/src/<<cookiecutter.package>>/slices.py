@@ -44,6 +44,9 @@ class Generation:
     multi_host: tuple[str, ...]
     default_zone: str
     zones: tuple[str, ...] = ()  # the only ones that have it; empty: several, and they change
+    gke_standard: str = ""  # the oldest GKE that has it; empty where every one still offered does
+    gke_autopilot: str = ""
+    quota: str = ""  # of chips in a region, as Compute Engine counts it; empty: not shown there
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,14 @@ class Slice:
     def multi_host(self) -> bool:
         """True when the slice spans machines: GKE and Ray treat such slices as one unit."""
         return self.hosts > 1
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine type by what is in it."""
+
+    generation: str
+    chips: int
 
 
 _FLAT = ("4x4", "4x8", "8x8", "8x16", "16x16")
@@ -99,6 +110,7 @@ GENERATIONS: dict[str, Generation] = {
             single_host=("1x1", "2x2", "2x4"),
             multi_host=_FLAT,
             default_zone="us-central1-a",
+            quota="TPU_LITE_PODSLICE_V5",
         ),
         Generation(
             name="v6e",
@@ -114,6 +126,8 @@ GENERATIONS: dict[str, Generation] = {
             single_host=("1x1", "2x2", "2x4"),
             multi_host=_FLAT,
             default_zone="us-central1-b",
+            gke_standard="1.31.2-gke.1115000",
+            gke_autopilot="1.31.2-gke.1115000",
         ),
         Generation(
             name="v5p",
@@ -160,6 +174,8 @@ GENERATIONS: dict[str, Generation] = {
             single_host=("2x2x1",),
             multi_host=(*_CUBES, *_LARGER),
             default_zone="us-central1-c",
+            gke_standard="1.34.0-gke.2201000",
+            gke_autopilot="1.34.1-gke.3084001",
         ),
     )
 }
@@ -194,6 +210,18 @@ def find(generation: str, topology: str) -> Slice:
         hbm_gib=kind.hbm_gib,
         peak_flops=kind.tflops_bf16 * 1e12,
     )
+
+
+def machine(machine_type: str) -> Machine:
+    """What is in a machine, like `machine("ct5lp-hightpu-4t")`.
+
+    Raises:
+        UnknownSliceError: it is no TPU machine.
+    """
+    for kind in GENERATIONS.values():
+        if match := fullmatch(rf"{kind.machine_family}-([1-9][0-9]*)t", machine_type):
+            return Machine(kind.name, int(match[1]))
+    raise UnknownSliceError(f'"{machine_type}" is no TPU machine')
 
 
 def check_count(one: Slice, slices: int) -> None:

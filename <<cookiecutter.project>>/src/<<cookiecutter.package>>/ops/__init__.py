@@ -1,0 +1,1 @@
+"""From run.toml to a TPU slice and back: what the command `ops` does in Google Cloud."""

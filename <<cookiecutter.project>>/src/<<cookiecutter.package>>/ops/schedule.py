@@ -1,0 +1,66 @@
+"""When a run ends at the latest: its deadline, or the hour at which its budget is spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..config import Config
+from ..errors import InputError
+from .capacity import attempts
+from .cost import Cost, Prices
+
+HOUR = 3600
+OVERHEAD_SECONDS = 1800
+"""Chips that wait for the job to be submitted, and those that go after it: part of the budget."""
+CLEANUP_SECONDS = 1800
+"""What teardown may take before the sweep counts the run's things as forgotten."""
+SHORTEST_RUN_SECONDS = 300
+_KEYS = {"budget": "budget_usd", "deadline": "deadline_hours"}
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Seconds that a run's job may take from its submission, and what sets them: `by` is
+    "deadline" or "budget". `most` is what the run's chips cost at most."""
+
+    run_seconds: int
+    by: str
+    waiting_seconds: int
+    most: Cost
+
+    @property
+    def lifetime_seconds(self) -> int:
+        """From `ops provision` to the moment at which the sweep takes what is left."""
+        return self.waiting_seconds + OVERHEAD_SECONDS + self.run_seconds + CLEANUP_SECONDS
+
+
+def schedule(config: Config, prices: Prices) -> Schedule:
+    """Raises InputError where the budget is spent before a job can begin."""
+    cloud, hardware = config.cloud, config.hardware
+    chips = hardware.slice.chips * hardware.slices
+    usd = _dearest(config, prices)
+    limits = [(cloud.deadline_hours * HOUR, "deadline")]
+    if usd is not None:
+        limits.append((cloud.budget_usd / (usd * chips) * HOUR - OVERHEAD_SECONDS, "budget"))
+    seconds, by = min(limits)
+    if seconds < SHORTEST_RUN_SECONDS:
+        raise InputError(
+            f"cloud.{_KEYS[by]} leaves a run of {chips} chips less than "
+            f"{SHORTEST_RUN_SECONDS // 60} minutes beside the {OVERHEAD_SECONDS // 60} that are "
+            "kept for its start and end",
+            "run.toml",
+            "raise cloud.budget_usd or cloud.deadline_hours, or choose a smaller topology",
+        )
+    chip_hours = (seconds + OVERHEAD_SECONDS) / HOUR * chips
+    most = Cost(chip_hours, None if usd is None else chip_hours * usd, exact=False)
+    waiting = len(attempts(cloud)) * cloud.attempt_minutes * 60
+    return Schedule(int(seconds), by, int(waiting), most)
+
+
+def _dearest(config: Config, prices: Prices) -> float | None:
+    """Dollars for a chip and hour of the dearest kind; None where one has no known price."""
+    kinds = {attempt.kind for attempt in attempts(config.cloud)}
+    generation, region = config.hardware.generation, config.cloud.region
+    found = [prices.find(generation, region, kind) for kind in kinds]
+    known = [price.usd for price in found if price is not None]
+    return max(known) if len(known) == len(found) else None

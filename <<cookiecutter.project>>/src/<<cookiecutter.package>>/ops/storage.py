@@ -1,0 +1,32 @@
+"""Small files in the bucket, or in any other place that fsspec reaches."""
+
+from __future__ import annotations
+
+import fsspec
+
+from ..errors import Refused
+
+
+def write(url: str, text: str) -> None:
+    """Raises Refused."""
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url)
+        filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+        filesystem.pipe_file(path, text.encode())
+    except Exception as error:  # each storage raises errors of its own
+        raise _refused("written", url, error) from None
+
+
+def read_all(pattern: str) -> list[str]:
+    """The texts of all files that match, by name. Raises Refused."""
+    try:
+        filesystem, path = fsspec.core.url_to_fs(pattern)
+        return [filesystem.cat_file(found).decode() for found in sorted(filesystem.glob(path))]
+    except Exception as error:  # as above
+        raise _refused("read", pattern, error) from None
+
+
+def _refused(done: str, url: str, error: Exception) -> Refused:
+    return Refused(
+        f"could not be {done}: {error}", url, "check the rights on the bucket: `ops doctor`"
+    )

@@ -1,0 +1,89 @@
+"""Starting a run's job, once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InputError
+from .desk import Desk
+from .job import job_of
+from .owned import Owner, owner_of, rayjob_name
+from .rayjob import rayjob
+from .remote import Missing
+from .schedule import Schedule
+from .things import pools_of_run
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """`new` is False where the run was there already."""
+
+    run: str
+    name: str
+    state: str
+    new: bool
+    expires_at: int
+
+
+def submit(desk: Desk, image: str, plan: Schedule, overrides: Sequence[str] = ()) -> Submitted:
+    """Starts the run's job, once: the same run name again is the same run. Raises Failure."""
+    check_image(image)
+    kube = desk.kube(desk.place)
+    name = rayjob_name(desk.run)
+    try:
+        found = kube.get("rayjobs", name)
+    except Missing:
+        whose = _owner(desk, plan)
+        found = kube.apply("rayjobs", rayjob(desk.config, image, plan, whose, overrides))
+        return Submitted(desk.run, name, job_of(found).status, True, whose.expires_at or 0)
+    known = _checked_owner(desk, found)
+    return Submitted(desk.run, name, job_of(found).status, False, known.expires_at or 0)
+
+
+def would_submit(desk: Desk, image: str, plan: Schedule, overrides: Sequence[str]) -> Object:
+    """The RayJob as it would be applied now; asks nobody. Raises InputError."""
+    check_image(image)
+    now = int(desk.clock.now())
+    owner = Owner(desk.label, desk.run, now, now + plan.lifetime_seconds)
+    return rayjob(desk.config, image, plan, owner, overrides)
+
+
+def _owner(desk: Desk, plan: Schedule) -> Owner:
+    """The pools' own: what is made for a run expires together."""
+    owners = [pool.owner for pool in pools_of_run(desk)]
+    if owners:
+        return owners[0]
+    if desk.config.cloud.cluster_mode == "standard":
+        raise InputError(
+            f"run {desk.run} has no node pools to run on",
+            str(desk.place),
+            "run `ops provision` first",
+        )
+    now = int(desk.clock.now())
+    return Owner(desk.label, desk.run, now, now + plan.lifetime_seconds)
+
+
+def _checked_owner(desk: Desk, found: Object) -> Owner:
+    who = owner_of(found["metadata"].get("labels") or {})
+    if who is None or (who.project, who.run) != (desk.label, desk.run):
+        raise InputError(
+            f"RayJob {found['metadata']['name']} is not this run's",
+            str(desk.place),
+            "choose another run.name, or remove that RayJob",
+        )
+    return who
+
+
+def check_image(image: str) -> None:
+    """An image by digest: a tag can name other bytes tomorrow, or on another host of the slice."""
+    if not re.fullmatch(r"[\w.-]+(:\d+)?(/[\w.-]+)+@sha256:[0-9a-f]{64}", image):
+        raise InputError(
+            f'"{image}" does not name an image by its digest',
+            "--image",
+            "give REGISTRY/NAME@sha256:..., as `docker push` or Cloud Build print it",
+        )

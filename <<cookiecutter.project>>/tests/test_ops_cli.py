@@ -1,0 +1,66 @@
+"""`ops` as a user calls it, as far as no cloud is needed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ops_fixtures import IMAGE, RUN_TOML
+
+_RUN = ("plan", "provision", "submit", "watch", "logs", "dashboard", "teardown")
+_PROJECT = ("status", "cost", "sweep", "doctor", "bootstrap")
+VERBS = (*_RUN, *_PROJECT)
+
+
+def ops(*words: str, folder: Path = RUN_TOML.parent) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "<< cookiecutter.package >>.ops.cli", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+def test_help_names_every_verb_and_exit_code() -> None:
+    done = ops("--help")
+    assert done.returncode == 0
+    for verb in VERBS:
+        assert verb in done.stdout
+    assert "8 something of ours is left over" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(verb: str) -> None:
+    done = ops(verb, "--help")
+    assert done.returncode == 0
+    assert "--config" in done.stdout
+
+
+def test_a_plan_needs_no_cloud() -> None:
+    done = ops("plan", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["chips"] > 0
+    assert "a chip and hour" in ops("plan").stdout or "price unknown" in ops("plan").stdout
+
+
+def test_what_would_be_submitted_is_shown() -> None:
+    done = ops("submit", "--dry-run", "--image", IMAGE, "--run", "trial")
+    assert json.loads(done.stdout)["metadata"]["name"] == "trial"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "fragment"),
+    [
+        (("plan", "--set", "cloud.budget=1"), 2, "cloud.budget: there is no such key"),
+        (("plan", "--run", "My Run"), 2, "run.name"),
+        (("plan", "--config", "nothing.toml"), 3, "nothing.toml"),
+        (("submit", "--dry-run", "--image", "train:latest"), 2, "digest"),
+        (("provision", "--set", "cloud.deadline_hours=0.01", "--dry-run"), 2, "deadline_hours"),
+        (("dashboard", "--port", "0"), 2, "--port"),
+        (("sweeep",), 2, "No such command"),
+    ],
+)
+def test_a_mistake_is_told(words: tuple[str, ...], code: int, fragment: str) -> None:
+    done = ops(*words)
+    assert done.returncode == code, done.stderr
+    assert fragment in done.stderr
+    assert "Traceback" not in done.stderr
