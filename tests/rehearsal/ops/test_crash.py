@@ -16,6 +16,8 @@ SLICES = {
     "two slices": ("hardware.topology=4x4", "hardware.slices=2", "train.batch_size=128"),
     "7x": ("hardware.generation=7x", "hardware.topology=2x2x2", "train.batch_size=64"),
 }
+# Each kind of capacity; and each shape of a slice, with a kind that provisions in its own way.
+CASES = [*((kind, "one host") for kind in KINDS), ("spot", "two slices"), ("flex-start", "7x")]
 JOB_SECONDS = 30
 
 
@@ -58,8 +60,7 @@ def calls_of_a_life(folder: Path, *overrides: str) -> int:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("shape", SLICES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "shape"), CASES)
 def test_killed_at_every_call_and_run_again(
     tmp_path: Path, kind: str, shape: str, when: str
 ) -> None:
@@ -73,8 +74,7 @@ def test_killed_at_every_call_and_run_again(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("shape", SLICES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "shape"), CASES)
 def test_killed_at_every_call_and_only_the_sweep_comes(
     tmp_path: Path, kind: str, shape: str, when: str
 ) -> None:

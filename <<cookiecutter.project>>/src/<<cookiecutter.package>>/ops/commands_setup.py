@@ -52,7 +52,7 @@ def doctor(
         from .checks_cluster import CLUSTER
 
         checks += [*CLOUD, *CLUSTER]
-    voice = Voice(WallClock().now)
+    voice = Voice(WallClock().now, kept=False)
     try:
         findings = work.examine(work.Room(config, overrides, image, voice), checks)
     finally:

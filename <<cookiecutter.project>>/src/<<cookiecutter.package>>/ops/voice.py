@@ -13,9 +13,13 @@ QUIET_SECONDS = 60
 
 class Voice:
     """Says what is waited for, on stderr. The same thing again, but for its figures, moves the
-    spinner; where there is none it is said once a minute."""
+    spinner; where there is none it is said once a minute. `kept` is False for what nobody wants to
+    read afterwards: then there is only the spinner."""
 
-    def __init__(self, now: Callable[[], float], console: Console | None = None) -> None:
+    def __init__(
+        self, now: Callable[[], float], console: Console | None = None, kept: bool = True
+    ) -> None:
+        self._kept = kept
         self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)
         self._now, self._last, self._said_at = now, "", float("-inf")
         self._status: Status | None = None
@@ -25,7 +29,7 @@ class Voice:
         known, self._last = shape == self._last, shape
         if self._console.is_terminal:
             return self._spin(text, known)
-        if not known or self._now() - self._said_at >= QUIET_SECONDS:
+        if self._kept and (not known or self._now() - self._said_at >= QUIET_SECONDS):
             self._said_at = self._now()
             self._console.print(text, markup=False)
         return None
@@ -38,6 +42,6 @@ class Voice:
         if self._status is None:
             self._status = self._console.status("")
             self._status.start()
-        if not known:
+        if self._kept and not known:
             self._console.print(text, markup=False)
         self._status.update(text)

@@ -28,6 +28,7 @@ from rehearsal.ops.simulation.server import (
     kubernetes_refusal,
     local,
 )
+from rehearsal.ops.simulation.services import Services
 from rehearsal.ops.simulation.store import selected
 
 __all__ = ["KINDS", "Call", "Fault", "Simulation"]
@@ -55,7 +56,7 @@ class Simulation:
         self.clock = Clock(start, lambda seconds: self.gke.tick(seconds), self._lock)
         self.gke = Gke(catalog, project, self.clock.now)
         self.capacity = self.gke.capacity
-        self._google_api = GoogleApi(self.gke)
+        self._google_api, self.services = GoogleApi(self.gke), Services()
         self._apis: dict[str, KubernetesApi] = {}
         self._google, self._kubernetes = Server(self._ask_google), Server(self._ask_kube, tls=True)
         self.url = f"http://127.0.0.1:{self._google.port}"
@@ -112,6 +113,9 @@ class Simulation:
         return {
             f"{override}CONTAINER": f"{self.url}/",
             f"{override}COMPUTE": f"{self.url}/compute/v1/",
+            f"{override}SERVICEUSAGE": f"{self.url}/",
+            f"{override}IAM": f"{self.url}/",
+            f"{override}ARTIFACTREGISTRY": f"{self.url}/",
             "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
             "CLOUDSDK_CORE_PROJECT": self.project,
         }
@@ -148,7 +152,8 @@ class Simulation:
             token = {"access_token": self.token, "token_type": "Bearer", "expires_in": 3600}
             return Reply(200, {**token, "issued_token_type": kind})
         with self._lock:
-            method, handler = self._google_api.route(verb, path)
+            known = self.services.route(verb, path)
+            method, handler = known or self._google_api.route(verb, path)
             return self._answer(method, path, token, query, body, handler, google_refusal)
 
     def _ask_kube(
