@@ -121,6 +121,19 @@ def test_sigkill_while_provisioning_and_the_same_command_again(life: Life, tmp_p
     assert_nothing_left(life)
 
 
+def test_an_interrupted_command_says_how_to_go_on(life: Life, tmp_path: Path) -> None:
+    ops = Shell(life, tmp_path)
+    process = ops.begin("provision")
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while "CreateNodePool" not in [call.method for call in life.cloud.calls]:
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 130
+    assert "ops teardown" in err and "Traceback" not in err
+
+
 def test_a_person_s_mistakes_are_told_in_words(life: Life, tmp_path: Path) -> None:
     ops = Shell(life, tmp_path)
     assert "ops provision" in ops.run("submit", "--image", IMAGE, code=2)

@@ -179,3 +179,47 @@ def test_lists_come_in_pages(life: Life, monkeypatch: pytest.MonkeyPatch) -> Non
         store.put("rayclusters", f"r{number}", {}, 0.0)
     desk = life.desk()
     assert len(desk.kube(desk.place).objects("rayclusters", "")) == 5
+
+
+def test_a_job_on_old_pools_ends_before_they_expire(life: Life) -> None:
+    life.cloud.jobs.behave("", seconds=10**6)
+    expires = life.provision().expires_at
+    life.cloud.clock.sleep(expires - life.cloud.clock.now() - 3600)
+    life.submit()
+    assert "expire soon: the job ends after 0.5 h" in "\n".join(life.said)
+    assert failed(life, timeout=10**6).exit_code == 7
+    assert life.cloud.clock.now() < expires
+
+
+def test_no_job_begins_on_pools_that_are_about_to_expire(life: Life) -> None:
+    expires = life.provision().expires_at
+    life.cloud.clock.sleep(expires - life.cloud.clock.now() - 1900)
+    with pytest.raises(part("errors").InputError, match="about to expire"):
+        life.submit()
+    life.cloud.clock.sleep(3600)
+    with pytest.raises(part("errors").Deadline, match="have expired"):
+        life.provision()
+
+
+def test_a_changed_list_of_capacity_is_told(life: Life) -> None:
+    machine = life.desk().config.hardware.slice.machine_type
+    for zone in ("us-central1-a", "us-central1-b"):
+        life.cloud.capacity.set(zone, "on-demand", machine, "stockout")
+    assert life.provision().capacity.startswith("spot")
+    shorter = Life(life.cloud, life.folder, *life.overrides, 'cloud.capacity=["spot"]')
+    with pytest.raises(part("errors").InputError, match="made with other settings"):
+        shorter.provision()
+    life.overrides[:] = [*life.overrides, "hardware.topology=4x4", "train.batch_size=64"]
+    with pytest.raises(part("errors").InputError, match="made with other settings"):
+        life.provision()
+    life.teardown()
+    assert_nothing_left(life)
+
+
+def test_fewer_slices_than_before_are_told(tmp_path: Path) -> None:
+    words = ("hardware.topology=4x4", "train.batch_size=128")
+    with simulated(tmp_path, *words, "hardware.slices=2") as life:
+        life.provision()
+        fewer = Life(life.cloud, life.folder, *life.overrides, "hardware.slices=1")
+        with pytest.raises(part("errors").InputError, match="made with other settings"):
+            fewer.provision()

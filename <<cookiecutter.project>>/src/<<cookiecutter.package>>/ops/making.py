@@ -113,11 +113,18 @@ def _check_same(pool: types.NodePool, request: types.NodePool) -> None:
     who, mine = owner(pool), owner(request)
     if not (who and mine) or (who.project, who.run) != (mine.project, mine.run):
         raise _taken(pool.name, "is not this run's", "choose another run.name, or remove the pool")
-    asked = (request.config.machine_type, request.config.spot, list(request.locations))
-    if asked != (pool.config.machine_type, pool.config.spot, list(pool.locations)):
+    if _asked(request) != _asked(pool):
         raise _taken(
             pool.name, "was made with other settings", "run `ops teardown`, then this again"
         )
+
+
+def _asked(pool: types.NodePool) -> tuple[object, ...]:
+    """What makes one slice another slice."""
+    config, placement = pool.config, pool.placement_policy
+    kind = (config.machine_type, config.spot, bool(config.flex_start), list(pool.locations))
+    reserved = list(config.reservation_affinity.values)
+    return *kind, reserved, placement.tpu_topology, placement.policy_name, pool.initial_node_count
 
 
 def _taken(name: str, why: str, remedy: str) -> InputError:

@@ -26,6 +26,9 @@ DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")
 ]
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells know it: 128 + SIGINT."""
+
 
 def settings(config: Path, overrides: Sequence[str], run: str = "") -> Config:
     """run.toml with `--set` and `--run` laid over it. Raises InputError, NotFound."""
@@ -44,5 +47,8 @@ def desk(config: Path, overrides: Sequence[str], run: str = "") -> Iterator[Desk
     voice = Voice(clock.now)
     try:
         yield Desk(found, voice, clock)
+    except KeyboardInterrupt:
+        voice("interrupted; the same command goes on, `ops teardown` removes what was begun")
+        raise typer.Exit(INTERRUPTED) from None
     finally:
         voice.done()

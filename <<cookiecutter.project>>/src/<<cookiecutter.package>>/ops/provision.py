@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ..errors import Deadline, Failure, InputError, LeftOver, NoCapacity
-from .capacity import attempts
+from .capacity import Attempt, attempts
 from .desk import Desk
 from .making import Making
 from .owned import Owner
@@ -44,13 +44,6 @@ def provision(desk: Desk, plan: Schedule) -> Provisioned:
         raise ladder.undone(failure) from None
 
 
-def expected_pools(desk: Desk) -> list[str]:
-    """What `ops provision` would make at first, for --dry-run."""
-    config = desk.config
-    first = attempts(config.cloud)[0]
-    return list(Making(desk, Owner(desk.label, desk.run), first, 0).pools)
-
-
 class _Ladder:
     """One attempt after another, from the one that an earlier call had reached."""
 
@@ -62,7 +55,7 @@ class _Ladder:
         whose = found[0].owner if found else self._fresh
         _check_expiry(whose, self._desk.clock.now())
         tried: list[str] = []
-        for attempt in attempts(self._desk.config.cloud)[_reached([pool.name for pool in found]) :]:
+        for attempt in _remaining(self._desk, [pool.name for pool in found]):
             making = Making(self._desk, whose, attempt, self._plan.run_seconds)
             self._desk.say(f"trying {attempt}")
             reason = making.make()
@@ -91,10 +84,18 @@ class _Ladder:
         remove(self._desk, [thing for thing in things if thing.owner == self._fresh]).check()
 
 
-def _reached(names: list[str]) -> int:
-    """The lowest attempt that a pool is there from."""
-    found = (re.search(r"-t(\d+)-s\d+$", name) for name in names)
-    return min((int(match[1]) for match in found if match), default=0)
+def _remaining(desk: Desk, names: list[str]) -> list[Attempt]:
+    """From the lowest attempt that a pool is there from."""
+    found = [match for name in names if (match := re.search(r"-t(\d+)-s(\d+)$", name))]
+    remaining = attempts(desk.config.cloud)[min((int(match[1]) for match in found), default=0) :]
+    slices = max((int(match[2]) + 1 for match in found), default=1)
+    if not remaining or slices > desk.config.hardware.slices:
+        raise InputError(
+            f"run {desk.run} has node pools that were made with other settings",
+            "hardware.slices, cloud.capacity and cloud.zones in run.toml",
+            "run `ops teardown`, then this again",
+        )
+    return remaining
 
 
 def _is_autopilot(desk: Desk) -> bool:

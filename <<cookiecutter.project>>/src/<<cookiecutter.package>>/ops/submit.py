@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import InputError
@@ -13,7 +13,7 @@ from .job import job_of
 from .owned import Owner, owner_of, rayjob_name
 from .rayjob import rayjob
 from .remote import Missing
-from .schedule import Schedule
+from .schedule import CLEANUP_SECONDS, SHORTEST_RUN_SECONDS, Schedule
 from .things import pools_of_run
 
 Object = dict[str, Any]
@@ -39,7 +39,8 @@ def submit(desk: Desk, image: str, plan: Schedule, overrides: Sequence[str] = ()
         found = kube.get("rayjobs", name)
     except Missing:
         whose = _owner(desk, plan)
-        found = kube.apply("rayjobs", rayjob(desk.config, image, plan, whose, overrides))
+        kept = _until_expiry(desk, plan, whose)
+        found = kube.apply("rayjobs", rayjob(desk.config, image, kept, whose, overrides))
         return Submitted(desk.run, name, job_of(found).status, True, whose.expires_at or 0)
     known = _checked_owner(desk, found)
     return Submitted(desk.run, name, job_of(found).status, False, known.expires_at or 0)
@@ -51,6 +52,21 @@ def would_submit(desk: Desk, image: str, plan: Schedule, overrides: Sequence[str
     now = int(desk.clock.now())
     owner = Owner(desk.label, desk.run, now, now + plan.lifetime_seconds)
     return rayjob(desk.config, image, plan, owner, overrides)
+
+
+def _until_expiry(desk: Desk, plan: Schedule, whose: Owner) -> Schedule:
+    """The job ends before the sweep takes its node pools, which may be older than it."""
+    left = int((whose.expires_at or 0) - CLEANUP_SECONDS - desk.clock.now())
+    if left >= plan.run_seconds:
+        return plan
+    if left < SHORTEST_RUN_SECONDS:
+        raise InputError(
+            f"the node pools of run {whose.run} are about to expire",
+            str(desk.place),
+            "run `ops teardown`, then `ops provision` and this again",
+        )
+    desk.say(f"the run's node pools expire soon: the job ends after {left / 3600:.1f} h")
+    return replace(plan, run_seconds=left)
 
 
 def _owner(desk: Desk, plan: Schedule) -> Owner:
