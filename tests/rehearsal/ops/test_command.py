@@ -19,7 +19,7 @@ from rehearsal.ops.test_sweep import plant
 
 RATE = 120.0
 JOB_SECONDS = 3000
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 
 
 def login(folder: Path, url: str) -> str:
