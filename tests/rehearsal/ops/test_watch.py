@@ -87,6 +87,25 @@ def test_flex_start_without_capacity_is_told_while_waiting_and_is_exit_code_5(
         assert_nothing_left(life)
 
 
+def test_an_image_that_cannot_be_pulled_is_no_lack_of_capacity(tmp_path: Path) -> None:
+    with simulated(tmp_path, 'cloud.capacity=["flex-start"]') as life:
+        begin(life, image=False)
+        failure = failed(life)
+        assert "wait for their TPU nodes" in "\n".join(life.said), "at first they do"
+        assert failure.exit_code == 6
+        assert "the image cannot be pulled" in failure.what
+
+
+def test_flex_start_says_nothing_while_it_waits(tmp_path: Path) -> None:
+    """GKE makes no event of a queue; that pods wait is all there is to see."""
+    with simulated(tmp_path, 'cloud.capacity=["flex-start"]') as life:
+        refuse_all(life, "queue")
+        begin(life)
+        failure = failed(life)
+        assert failure.exit_code == 5
+        assert "wait for their TPU nodes" in failure.what
+
+
 def test_flex_start_waits_for_its_capacity(tmp_path: Path) -> None:
     with simulated(tmp_path, 'cloud.capacity=["flex-start"]') as life:
         refuse_all(life)

@@ -11,6 +11,7 @@ from google.auth.transport.requests import Request
 from google.cloud.container_v1 import types
 from kubernetes import client
 
+from ..errors import InputError
 from .faults import GarbledError
 from .remote import Remote
 
@@ -70,10 +71,18 @@ class Kube:
         return self._pages("events", self._core.list_namespaced_event, NAMESPACE)
 
     def log(self, pod: str, seconds: int | None = None) -> str:
-        """A pod's log, each line with its time; `seconds`: only what is newer than that."""
+        """A pod's log, each line with its time; `seconds`: only what is newer than that.
+
+        Empty where the container has not started.
+        """
         read = self._core.read_namespaced_pod_log
         options: dict[str, Any] = {"timestamps": True, "since_seconds": seconds}
-        return str(self._ask(f"read the log of {pod}", read, pod, NAMESPACE, **options) or "")
+        try:
+            return str(self._ask(f"read the log of {pod}", read, pod, NAMESPACE, **options) or "")
+        except InputError as refusal:
+            if "is waiting to start" in refusal.what:
+                return ""
+            raise
 
     def _one(self, what: str, method: Callable[..., Any], *words: Any, **options: Any) -> Object:
         return self._ask(what, method, *words, _whole="metadata", **options)

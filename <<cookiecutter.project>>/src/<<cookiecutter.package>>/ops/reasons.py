@@ -24,6 +24,7 @@ class Reason:
         return f"{self.text}\n  what to do: {self.remedy}"
 
 
+TPU = "google.com/tpu"
 _IMAGE = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName")
 _REMEDIES = {
     "capacity": "wait, or run `ops teardown` and try another zone or kind of capacity",
@@ -37,7 +38,8 @@ _REMEDIES = {
 def reasons(pods: Iterable[Object], events: Iterable[Object]) -> list[Reason]:
     """What keeps these pods from running, each reason once."""
     events = list(events)
-    found = [_image(pod) for pod in pods] + [_event(event) for event in events]
+    pods = list(pods)
+    found = [_image(pod) for pod in pods] + [_event(event) for event in events] + [_node(pods)]
     return list(dict.fromkeys(reason for reason in found if reason))
 
 
@@ -56,6 +58,17 @@ def _image(pod: Object) -> Reason | None:
             text = waiting.get("message") or state.get("image", "")
             return _reason("image", f"the image cannot be pulled: {text}")
     return None
+
+
+def _node(pods: Iterable[Object]) -> Reason | None:
+    """GKE says nothing while flex-start waits for machines: then the pods themselves tell."""
+    waiting = [pod for pod in pods if _wants_tpu(pod) and not pod["spec"].get("nodeName")]
+    return _reason("capacity", "pods wait for their TPU nodes") if waiting else None
+
+
+def _wants_tpu(pod: Object) -> bool:
+    containers = (pod.get("spec") or {}).get("containers") or ()
+    return any(TPU in ((c.get("resources") or {}).get("limits") or {}) for c in containers)
 
 
 def _event(event: Object) -> Reason | None:

@@ -21,10 +21,14 @@ SILENT_SECONDS = 3600
 
 @dataclass
 class Watch:
-    """One run, followed by asking; what was told already is not told again."""
+    """One run, followed by asking; what was told already is not told again.
+
+    `waits_for` is what its pods waited for when they were last looked at.
+    """
 
     desk: Desk
     waits_for: list[Reason] = field(default_factory=list)
+    _told: list[Reason] = field(default_factory=list)
     _state: tuple[str, str] = ("", "")
     _log_seen: str = ""
     _lost_since: float | None = None
@@ -82,9 +86,10 @@ class Watch:
         kube = self.desk.kube(self.desk.place)
         pods = kube.pods(f"ray.io/cluster={job.cluster}") if job.cluster else []
         about = concerning(kube.events(), [job.name, *([job.cluster] if job.cluster else [])])
-        for reason in reasons(pods, about):
-            if reason not in self.waits_for:
-                self.waits_for.append(reason)
+        self.waits_for = reasons(pods, about)
+        for reason in self.waits_for:
+            if reason not in self._told:
+                self._told.append(reason)
                 self.desk.say(f"waiting: {reason}")
 
     def _tell_log(self, job: Job) -> None:
@@ -120,10 +125,10 @@ def verdict(job: Job, waited_for: list[Reason]) -> Failure | None:
     if job.succeeded:
         return None
     where = f"RayJob {job.name}"
-    capacity = any(reason.kind in ("capacity", "quota") for reason in waited_for)
+    lacking = [reason for reason in waited_for if reason.kind in ("capacity", "quota")]
     text = "\n    ".join([job.message or job.reason or "no reason was given", *_texts(waited_for)])
-    if job.reason == "PreRunningDeadlineExceeded" and capacity:
-        return NoCapacity(f"the job never began: {text}", where, waited_for[-1].remedy)
+    if job.reason == "PreRunningDeadlineExceeded" and lacking:
+        return NoCapacity(f"the job never began: {text}", where, lacking[0].remedy)
     if "DeadlineExceeded" in job.reason and job.reason != "PreRunningDeadlineExceeded":
         return Deadline(
             f"the run's time is over: {text}",

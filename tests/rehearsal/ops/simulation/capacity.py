@@ -9,8 +9,8 @@ What = str | int
 
 
 class Capacity:
-    """ "available" unless set: "stockout", "quota", "never" (an operation without an end), or how
-    many machines there are."""
+    """ "available" unless set: "stockout", "quota", "never" (an operation without an end), "queue"
+    (flex-start waits without a word), or how many machines there are."""
 
     def __init__(self) -> None:
         self._what: dict[Key, What] = {}

@@ -225,7 +225,7 @@ class Gke:
         refused = self.capacity.take(pool.key, pool.hosts)
         if not refused:
             pool.growing_until = now + START_SECONDS
-        else:
+        elif refused != "queue":
             zone, _, machine_type = pool.key
             text = words(refused, zone, machine_type)
             cluster.kubernetes.event(

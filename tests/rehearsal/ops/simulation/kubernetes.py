@@ -152,7 +152,7 @@ class Kubernetes:
             containers = [{"name": "submitter", "image": "same"}]
             pod = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
             made = self._child(job, "pods", f"{job['metadata']['name']}-submitter", pod)
-            made["status"] = {"phase": "Running", "began": self._now}
+            made["status"] = {"phase": "Pending"}
         elif limit and self._now - status["began"] >= limit:
             text = "the RayJob did not start in time"
             self._end(job, "", "PreRunningDeadlineExceeded", text)
