@@ -57,6 +57,9 @@ def test_set_overrides_and_keeps_types() -> None:
         ('cloud.capacity=["reserved"]', '"reserved" is no kind of capacity; choose of on-demand'),
         ('cloud.capacity=["flex-start", "spot"]', "flex-start must come last"),
         ("cloud.pools=many", "'autoscaled' or 'fixed'"),
+        ("cloud.deadline_hours=1e9", "cloud.deadline_hours = 1000000000.0"),
+        ("cloud.attempt_minutes=1e308", "cloud.attempt_minutes = 1e+308"),
+        ('cloud.capacity=["spot", "spot"]', "cloud.capacity: each is named once"),
     ],
 )
 def test_a_wrong_setting_is_named(override: str, fragment: str) -> None:

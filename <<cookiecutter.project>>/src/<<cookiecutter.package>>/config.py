@@ -20,6 +20,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
 Text = Annotated[str, Field(min_length=1)]
 _SHARED = r"(projects/[a-z][-a-z0-9]+/reservations/)?"
+LONGEST_HOURS = 90 * 24
 CAPACITY = rf"on-demand|spot|flex-start|reservation:{_SHARED}[a-z]([-a-z0-9]{{0,61}}[a-z0-9])?"
 Texts = Annotated[tuple[Text, ...], Field(min_length=1)]
 
@@ -230,8 +231,8 @@ class Cloud:
     cluster: Name
     registry: Text
     budget_usd: Positive
-    deadline_hours: Positive
-    attempt_minutes: Positive = 20
+    deadline_hours: Annotated[float, Field(gt=0, le=LONGEST_HOURS)]
+    attempt_minutes: Annotated[float, Field(gt=0, le=24 * 60)] = 20
     pools: Literal["autoscaled", "fixed"] = "autoscaled"
 
     def __post_init__(self) -> None:
@@ -242,6 +243,9 @@ class Cloud:
                     "cluster lie in its own region"
                 )
         kinds = list(self.capacity)
+        for name, values in (("zones", self.zones), ("capacity", self.capacity)):
+            if len(set(values)) < len(values):
+                raise ValueError(f"cloud.{name}: each is named once, in the order to try them")
         if wrong := [kind for kind in kinds if not fullmatch(CAPACITY, kind)]:
             raise ValueError(
                 f'cloud.capacity: "{wrong[0]}" is no kind of capacity; choose of on-demand, spot, '

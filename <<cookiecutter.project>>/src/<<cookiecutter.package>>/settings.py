@@ -75,6 +75,12 @@ def _override(tables: Tables, override: str) -> None:
             "write it like --set train.steps=500",
         )
     table = tables.setdefault(section, {})
+    if not isinstance(table, dict):
+        raise InputError(
+            f"{section} is no table and has no key {name}",
+            "run.toml",
+            f"write it as [{section}], with its keys below",
+        )
     table[name] = text if _is_text(section, name) else _value(text)
 
 

@@ -82,7 +82,7 @@ class Life:
     def sweep(self) -> Any:
         desk = self.desk()
         sweep = part("ops.sweep")
-        return sweep.sweep(desk, sweep.look(desk, self.plan(desk)), self.prices)
+        return sweep.sweep(desk, sweep.look(desk), self.prices)
 
     def plan(self, desk: Any) -> Any:
         return part("ops.schedule").schedule(desk.config, self.prices)

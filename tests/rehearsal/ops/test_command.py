@@ -159,4 +159,14 @@ def test_the_sweep_asks_before_it_takes(life: Life, tmp_path: Path) -> None:
 def test_no_login_is_told(life: Life, tmp_path: Path) -> None:
     ops = Shell(life, tmp_path)
     ops._environment["GOOGLE_APPLICATION_CREDENTIALS"] = str(tmp_path / "nothing.json")
-    assert "gcloud auth application-default login" in ops.run("status", code=4)
+    told = ops.run("status", code=4)
+    assert "GOOGLE_APPLICATION_CREDENTIALS = " in told and "nothing.json" in told
+    for words in (("teardown",), ("teardown", "--if-ended"), ("teardown", "--dry-run"), ("cost",)):
+        assert "no login" in ops.run(*words, code=4), words
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", "[]", '"s"', '{"type": "impersonated"}', "{}"])
+def test_a_broken_login_file_is_told(life: Life, tmp_path: Path, text: str) -> None:
+    ops = Shell(life, tmp_path)
+    Path(ops._environment["GOOGLE_APPLICATION_CREDENTIALS"]).write_text(text)
+    assert "let the variable name a right file" in ops.run("status", code=4)

@@ -119,7 +119,7 @@ def test_a_failed_job_s_evidence_is_kept(life: Life) -> None:
 def test_looking_changes_nothing(life: Life) -> None:
     plant(life, "forgotten")
     desk = life.desk()
-    seen = part("ops.sweep").look(desk, life.plan(desk))
+    seen = part("ops.sweep").look(desk)
     assert [item.fate for item in seen.judgements] == ["remove"]
     assert pools(life) == {"forgotten"}
 

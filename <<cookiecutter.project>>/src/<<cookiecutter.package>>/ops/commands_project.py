@@ -50,7 +50,10 @@ def cost(
         from .things import of_run
 
         prices = read_prices()
-        now = entries(desk, of_run(desk).things, prices)
+        found = of_run(desk)
+        if found.faults:
+            raise found.faults[0]
+        now = entries(desk, found.things, prices)
         begun = {entry.created_at for entry in now}
         past = [entry for entry in read_ledger(desk, desk.run) if entry.created_at not in begun]
         estimate = texts.plan(desk.config, schedule(desk.config, prices), prices)
@@ -73,7 +76,7 @@ def sweep(
         from .sweep import look
         from .sweep import sweep as work
 
-        seen = look(desk, schedule(desk.config, read_prices()))
+        seen = look(desk)
         done = work(desk, seen, read_prices()) if yes else seen
     show(texts.sweep(done), as_json, texts.sweep_text)
     if failure := done.failure():

@@ -153,6 +153,8 @@ def _teardown(desk: Desk, if_ended: bool, dry_run: bool) -> dict[str, object]:
     from .things import of_run
 
     found = of_run(desk) if if_ended or dry_run else None
+    if found and found.faults:
+        raise found.faults[0]
     if found and if_ended and alive(found):
         return {"run": desk.run, "alive": True, "removed": [], "evidence": []}
     if found and dry_run:

@@ -9,7 +9,6 @@ from functools import cached_property
 
 import google.auth
 from google.auth.credentials import Credentials
-from google.auth.exceptions import GoogleAuthError
 from google.auth.transport.requests import Request
 from google.cloud.container_v1 import types
 
@@ -67,11 +66,14 @@ class Desk:
         os.environ.setdefault("GOOGLE_CLOUD_PROJECT", self.project)
         try:
             return google.auth.default(scopes=SCOPES)[0]
-        except GoogleAuthError as error:
+        except Exception as error:  # each kind of broken file fails in a way of its own
+            file = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
             raise Refused(
                 f"there is no login for Google Cloud on this machine: {text_of(error)}",
-                "application default credentials",
-                "log in: gcloud auth application-default login",
+                f"GOOGLE_APPLICATION_CREDENTIALS = {file}" if file else "default credentials",
+                "let the variable name a right file, or unset it"
+                if file
+                else "log in: gcloud auth application-default login",
             ) from None
 
     @cached_property

@@ -35,7 +35,8 @@ class Kube:
         self._core = client.CoreV1Api(self._api)
 
     def apply(self, kind: str, body: Object) -> Object:
-        """Server-side apply; `kind` is the plural, like "rayjobs"."""
+        """Server-side apply; `kind` is the plural, like "rayjobs". Raises Exists where somebody
+        else made one of this name, Failure."""
         name = body["metadata"]["name"]
         return self._one(
             f"apply {kind} {name}",
@@ -43,20 +44,23 @@ class Kube:
             *(GROUP, VERSION, NAMESPACE, kind, name, body),
             field_manager=FIELD_MANAGER,
             field_validation="Strict",
-            force=True,
             _content_type="application/apply-patch+yaml",
         )
 
     def get(self, kind: str, name: str) -> Object:
-        """Raises Missing, Failure."""
+        """In our namespace. Raises Missing, Failure."""
         get = self._custom.get_namespaced_custom_object
         return self._one(f"look at {kind} {name}", get, GROUP, VERSION, NAMESPACE, kind, name)
 
-    def delete(self, kind: str, name: str) -> None:
-        """Asks to remove it with all that it made. Raises Missing, Failure."""
+    def delete(self, kind: str, found: Object) -> None:
+        """Asks to remove this very object, with all that it made. Raises Missing, Exists where
+        another one has taken its name, Failure."""
+        about = found["metadata"]
+        words = (GROUP, VERSION, about.get("namespace", NAMESPACE), kind, about["name"])
+        only = client.V1DeleteOptions(preconditions=client.V1Preconditions(uid=about["uid"]))
         delete = self._custom.delete_namespaced_custom_object
-        words = (GROUP, VERSION, NAMESPACE, kind, name)
-        self._ask(f"remove {kind} {name}", delete, *words, propagation_policy="Foreground")
+        options = {"propagation_policy": "Foreground", "body": only}
+        self._ask(f"remove {kind} {about['name']}", delete, *words, **options)
 
     def objects(self, kind: str, selector: str) -> list[Object]:
         """Those in every namespace: whose they are, their labels say."""

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
+from pydantic import TypeAdapter, ValidationError
+
 from ..errors import Failure
 from ..slices import machine
 from . import storage
@@ -59,8 +61,16 @@ def write_down(desk: Desk, things: Iterable[Thing], prices: Prices) -> None:
 
 def read(desk: Desk, run: str) -> list[Entry]:
     """What was kept of a run, oldest first. Raises Refused."""
-    kept = [json.loads(text) for text in storage.read_all(f"{_folder(desk, run)}/*.json")]
-    return sorted((Entry(**fields) for fields in kept), key=lambda entry: entry.created_at)
+    found = (_parsed(desk, text) for text in storage.read_all(f"{_folder(desk, run)}/*.json"))
+    return sorted((entry for entry in found if entry), key=lambda entry: entry.created_at)
+
+
+def _parsed(desk: Desk, text: str) -> Entry | None:
+    try:
+        return TypeAdapter(Entry).validate_json(text)
+    except ValidationError:
+        desk.say("a file of costs in the bucket could not be read, and is left out")
+        return None
 
 
 def _entry(desk: Desk, key: tuple[str, int], pools: list[Thing], now: int, prices: Prices) -> Entry:
@@ -76,9 +86,11 @@ def _entry(desk: Desk, key: tuple[str, int], pools: list[Thing], now: int, price
 def _cost(desk: Desk, pool: Thing, hours: float, prices: Prices) -> Cost:
     config = pool.body.config
     kind = "spot" if config.spot else "flex-start" if config.flex_start else "on-demand"
+    chip_hours = hours * chips_of(pool.body)
+    if not chip_hours:
+        return Cost(0, 0, exact=False)
     generation = machine(config.machine_type).generation
-    region = desk.config.cloud.region
-    return prices.cost(generation, region, kind, hours * chips_of(pool.body))
+    return prices.cost(generation, desk.config.cloud.region, kind, chip_hours)
 
 
 def _folder(desk: Desk, run: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from google.cloud.container_v1 import types
 
-from ..errors import InputError
+from ..errors import InputError, NotFound
 from .capacity import Attempt
 from .clock import rounds
 from .desk import Desk
@@ -14,9 +14,10 @@ from .owned import LONGEST_POLICY, Owner, fitted, pool_name
 from .pools import needs_policy, pool_request
 from .remote import Exists, QuotaExceeded, Stockout
 from .removal import remove
-from .things import pools_of_run
+from .things import policies_of_run, pools_of_run
 
 POLL_SECONDS = 15
+_RENAME = "choose another run.name, or remove what has the name"
 FAILED = (Status.ERROR, Status.RUNNING_WITH_ERROR)
 _IN_WORDS = {
     Kind.STOCKOUT: "Google has none left there just now",
@@ -75,7 +76,12 @@ class Making:
         for waited in rounds(self._desk.clock, POLL_SECONDS, minutes * 60):
             pool = self._find(request.name)
             if pool is None:
-                return "the node pool went away while it was made"
+                raise NotFound(
+                    f"node pool {request.name} went away while it was made",
+                    str(self._desk.place),
+                    "somebody removed it (`ops teardown`, `ops sweep`); run this again if the run "
+                    "is still wanted",
+                )
             _check_same(pool, request)
             if pool.status == Status.RUNNING:
                 return ""
@@ -87,9 +93,11 @@ class Making:
 
     def _cancel(self, name: str) -> None:
         """Ends the operation that would keep the pool, and with it the whole cluster, busy."""
+        target = f"/clusters/{self._desk.place.name}/nodePools/{name}"
         for operation in self._desk.gke.operations(self._desk.place):
+            making = operation.operation_type == types.Operation.Type.CREATE_NODE_POOL
             running = operation.status != types.Operation.Status.DONE
-            if running and operation.target_link.endswith(f"/{name}"):
+            if making and running and operation.target_link.endswith(target):
                 self._desk.gke.cancel(self._desk.place, operation.name)
 
     def _request(self, index: int) -> types.NodePool:
@@ -104,7 +112,8 @@ class Making:
             region = desk.config.cloud.region
             desk.policies.create(desk.project, region, name, topology, self._owner)
         except Exists:
-            desk.say(f"workload policy {name} is there already")
+            if name not in [policy.name for policy in policies_of_run(desk)]:
+                raise _taken(f"workload policy {name}", "is not this run's", _RENAME) from None
         return name
 
 
@@ -112,10 +121,12 @@ def _check_same(pool: types.NodePool, request: types.NodePool) -> None:
     """Refuses a pool of this name that is not what was asked for."""
     who, mine = owner(pool), owner(request)
     if not (who and mine) or (who.project, who.run) != (mine.project, mine.run):
-        raise _taken(pool.name, "is not this run's", "choose another run.name, or remove the pool")
+        raise _taken(f"node pool {pool.name}", "is not this run's", _RENAME)
     if _asked(request) != _asked(pool):
         raise _taken(
-            pool.name, "was made with other settings", "run `ops teardown`, then this again"
+            f"node pool {pool.name}",
+            "was made with other settings",
+            "run `ops teardown`, then this again",
         )
 
 
@@ -128,4 +139,4 @@ def _asked(pool: types.NodePool) -> tuple[object, ...]:
 
 
 def _taken(name: str, why: str, remedy: str) -> InputError:
-    return InputError(f"node pool {name} {why}", "the cluster's node pools", remedy)
+    return InputError(f"{name} {why}", "what is in the Google Cloud project", remedy)

@@ -20,17 +20,22 @@ LONGEST_RAYJOB = 47
 class Owner:
     """Whose a thing is: a run of a project. Times are seconds since the epoch.
 
-    A time is None where a label is missing or no number: such a thing is reported, never deleted
-    by the sweep.
+    A time is None where a label is missing or no number: a thing without the first two is reported,
+    never deleted by the sweep. `starts_by` is when its job must have begun, at the latest.
     """
 
     project: str
     run: str
     created_at: int | None = None
     expires_at: int | None = None
+    starts_by: int | None = None
 
     def labels(self) -> dict[str, str]:
-        times = {"created-at": self.created_at, "expires-at": self.expires_at}
+        times = {
+            "created-at": self.created_at,
+            "expires-at": self.expires_at,
+            "starts-by": self.starts_by,
+        }
         stamps = {key: str(value) for key, value in times.items() if value is not None}
         return {"managed-by": MANAGED_BY, "project": self.project, "run": self.run, **stamps}
 
@@ -43,8 +48,8 @@ def owner_of(labels: Mapping[str, str]) -> Owner | None:
     """Whose a thing with these labels is; None where it is not ours."""
     if labels.get("managed-by") != MANAGED_BY or not (labels.get("project") and labels.get("run")):
         return None
-    times = {key: _seconds(labels.get(key)) for key in ("created-at", "expires-at")}
-    return Owner(labels["project"], labels["run"], times["created-at"], times["expires-at"])
+    times = [_seconds(labels.get(key)) for key in ("created-at", "expires-at", "starts-by")]
+    return Owner(labels["project"], labels["run"], *times)
 
 
 def owner_of_text(text: str) -> Owner | None:

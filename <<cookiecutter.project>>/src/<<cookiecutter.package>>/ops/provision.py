@@ -10,6 +10,7 @@ from .capacity import Attempt, attempts
 from .desk import Desk
 from .making import Making
 from .owned import Owner
+from .remote import Exists
 from .removal import remove
 from .schedule import Schedule
 from .things import policies_of_run, pools_of_run
@@ -32,7 +33,8 @@ def provision(desk: Desk, plan: Schedule) -> Provisioned:
     before it raises.
     """
     now = int(desk.clock.now())
-    owner = Owner(desk.label, desk.run, now, now + plan.lifetime_seconds)
+    expires, starts = now + plan.lifetime_seconds, now + plan.starting_seconds
+    owner = Owner(desk.label, desk.run, now, expires, starts)
     if _is_autopilot(desk):
         return Provisioned(
             desk.run, (), "Autopilot, once the job asks", now + plan.lifetime_seconds
@@ -60,11 +62,22 @@ class _Ladder:
             self._desk.say(f"trying {attempt}")
             reason = making.make()
             if not reason:
+                self._check_alone(making)
                 return Provisioned(whose.run, making.pools, str(attempt), whose.expires_at or 0)
             tried.append(f"{attempt}: {reason}")
             self._desk.say(tried[-1])
             making.clear()
         raise _nowhere(tried)
+
+    def _check_alone(self, making: Making) -> None:
+        """Another call of the same verb may have come by another kind of capacity."""
+        others = [p.name for p in pools_of_run(self._desk) if p.name not in making.pools]
+        if others:
+            raise Exists(
+                f"run {self._desk.run} has node pool {others[0]} too, made at the same time",
+                str(self._desk.place),
+                "wait for the other `ops provision`, then run this again",
+            )
 
     def undone(self, failure: Failure) -> Failure:
         """The failure, once what this call made is gone; LeftOver where that did not work."""

@@ -11,15 +11,16 @@ from google.cloud.container_v1 import types
 from ..errors import Failure, LeftOver
 from .clock import rounds
 from .desk import Desk
-from .gke import Place, Status, place_of
+from .gke import Place, Status, owner, place_of
 from .owned import selector
-from .remote import Busy, Missing
+from .remote import Busy, Exists, Missing
 from .things import ORDER, Thing
 
 POLL_SECONDS = 15
 REMOVE_SECONDS = 2400
 """How long one kind may take: a pool goes only after what its cluster is working on."""
 
+RAY = ("rayjobs", "rayclusters")
 Key = tuple[Place, str]
 
 
@@ -68,16 +69,17 @@ class _Kind:
         self._leaving: set[Key] = set()
 
     def remove(self, group: list[Thing]) -> None:
-        pending = sorted(group, key=lambda thing: str(thing.place))
-        self._note([thing for thing in pending if thing.state == Status.STOPPING.name])
+        # Others may have been at work since these things were listed.
+        pending = self._look(sorted(group, key=lambda thing: str(thing.place)))
         for _ in rounds(self._desk.clock, POLL_SECONDS, REMOVE_SECONDS):
+            if not pending:
+                return
             for _, here in groupby(list(pending), key=lambda thing: thing.place):
                 for thing in self._ask(list(here)):
                     pending.remove(thing)
             pending = self._look(pending)
-            if not pending:
-                return
-            self._desk.say(f"waiting for {', '.join(map(str, pending[:3]))} to go")
+            if pending:
+                self._desk.say(f"waiting for {', '.join(map(str, pending[:3]))} to go")
         self._removal.stayed += pending
 
     def _ask(self, things: list[Thing]) -> list[Thing]:
@@ -93,7 +95,7 @@ class _Kind:
                     self._note([thing])
                     if self._kind == "pool":
                         break
-            except Missing:
+            except (Missing, Exists):
                 continue
             except Busy:
                 break  # this cluster takes the next one later
@@ -107,49 +109,55 @@ class _Kind:
         elif self._kind == "policy":
             self._desk.policies.delete(self._desk.project, thing.body)
         else:
-            self._desk.kube(thing.place).delete(self._kind, thing.name)
+            self._desk.kube(thing.place).delete(self._kind, thing.body)
 
     def _look(self, pending: list[Thing]) -> list[Thing]:
-        """Those that are still there, or cannot be seen."""
+        """Those that are still there, or cannot be seen. One that was made anew under the same name
+        is another thing, and stays."""
+        if not pending:
+            return []
         try:
-            there = self._there(pending)
+            there = self._there({thing.place for thing in pending})
         except Failure as failure:
             self._removal.stayed += pending
             self._removal.faults.append(failure)
             return []
-        self._removal.gone += [thing for thing in pending if _key(thing) not in there]
-        return [thing for thing in pending if _key(thing) in there]
+        still = [thing for thing in pending if there.get(_key(thing)) == _identity(thing)]
+        self._removal.gone += [thing for thing in pending if thing not in still]
+        return still
 
-    def _there(self, pending: list[Thing]) -> set[Key]:
-        places = {thing.place for thing in pending}
+    def _there(self, places: set[Place]) -> dict[Key, object]:
+        """What has which name now."""
         if self._kind == "policy":
-            return {(t.place, t.name) for t in pending} & self._policies()
+            found = self._desk.policies.all(self._desk.project)
+            return {(Place(self._desk.project, p.region, ""), p.name): p.owner for p in found}
         if self._kind == "pool":
             return self._pools(places)
         mine = selector(project=self._desk.label)
-        lists = {place: self._desk.kube(place).objects(self._kind, mine) for place in places}
-        return {(place, found["metadata"]["name"]) for place in places for found in lists[place]}
+        return {
+            (place, found["metadata"]["uid"]): found["metadata"]["uid"]
+            for place in places
+            for found in self._desk.kube(place).objects(self._kind, mine)
+        }
 
-    def _policies(self) -> set[Key]:
-        found = self._desk.policies.all(self._desk.project)
-        return {(Place(self._desk.project, policy.region, ""), policy.name) for policy in found}
-
-    def _pools(self, places: set[Place]) -> set[Key]:
-        """All clusters in one request, or the one there is; a silent one keeps what it had."""
-        if len(places) == 1:
-            (place,) = places
-            return self._noted(place, self._desk.gke.pools(place))
-        answer, there = self._desk.gke.clusters(self._desk.project), set()
-        for cluster in answer.clusters:
-            there |= self._noted(place_of(self._desk.project, cluster), cluster.node_pools)
+    def _pools(self, places: set[Place]) -> dict[Key, object]:
+        """All clusters in one request, where there are several and none is silent."""
+        there: dict[Key, object] = {}
+        answer = self._desk.gke.clusters(self._desk.project) if len(places) > 1 else None
+        if answer is None or answer.silent:
+            for place in places:
+                there |= self._noted(place, self._desk.gke.pools(place))
+        else:
+            for cluster in answer.clusters:
+                there |= self._noted(place_of(self._desk.project, cluster), cluster.node_pools)
         return there
 
-    def _noted(self, place: Place, pools: Iterable[types.NodePool]) -> set[Key]:
+    def _noted(self, place: Place, pools: Iterable[types.NodePool]) -> dict[Key, object]:
         """A pool that is not STOPPING (any more) has to be asked for (again)."""
-        there = {(place, pool.name): pool.status for pool in pools}
-        self._leaving -= set(there)
-        self._leaving |= {key for key, status in there.items() if status == Status.STOPPING}
-        return set(there)
+        pools = list(pools)
+        stopping = {(place, p.name) for p in pools if p.status == Status.STOPPING}
+        self._leaving = (self._leaving - {(place, p.name) for p in pools}) | stopping
+        return {(place, pool.name): owner(pool) for pool in pools}
 
     def _note(self, things: Iterable[Thing]) -> None:
         self._leaving |= {_key(thing) for thing in things}
@@ -161,5 +169,10 @@ class _Kind:
         return thing
 
 
+def _identity(thing: Thing) -> object:
+    """What tells this thing from a later one of the same name."""
+    return thing.body["metadata"]["uid"] if thing.kind in RAY else thing.owner
+
+
 def _key(thing: Thing) -> Key:
-    return thing.place, thing.name
+    return thing.place, thing.body["metadata"]["uid"] if thing.kind in RAY else thing.name

@@ -11,7 +11,7 @@ from .cost import Cost, Prices
 
 HOUR = 3600
 OVERHEAD_SECONDS = 1800
-"""Chips that wait for the job to be submitted, and those that go after it: part of the budget."""
+"""Chips that wait for the job to be submitted, and idle ones after it: part of the budget."""
 CLEANUP_SECONDS = 1800
 """What teardown may take before the sweep counts the run's things as forgotten."""
 SHORTEST_RUN_SECONDS = 300
@@ -29,9 +29,14 @@ class Schedule:
     most: Cost
 
     @property
+    def starting_seconds(self) -> int:
+        """From `ops provision` to the moment at which the job must have begun."""
+        return self.waiting_seconds + OVERHEAD_SECONDS
+
+    @property
     def lifetime_seconds(self) -> int:
         """From `ops provision` to the moment at which the sweep takes what is left."""
-        return self.waiting_seconds + OVERHEAD_SECONDS + self.run_seconds + CLEANUP_SECONDS
+        return self.starting_seconds + self.run_seconds + CLEANUP_SECONDS
 
 
 def schedule(config: Config, prices: Prices) -> Schedule:
@@ -40,20 +45,22 @@ def schedule(config: Config, prices: Prices) -> Schedule:
     chips = hardware.slice.chips * hardware.slices
     usd = _dearest(config, prices)
     limits = [(cloud.deadline_hours * HOUR, "deadline")]
+    waiting = len(attempts(cloud)) * cloud.attempt_minutes * 60
+    # A fixed pool stands until it is removed, an autoscaled one goes when it is idle.
+    around = OVERHEAD_SECONDS + (cloud.pools == "fixed") * (waiting + CLEANUP_SECONDS)
     if usd is not None:
-        limits.append((cloud.budget_usd / (usd * chips) * HOUR - OVERHEAD_SECONDS, "budget"))
+        limits.append((cloud.budget_usd / (usd * chips) * HOUR - around, "budget"))
     seconds, by = min(limits)
     if seconds < SHORTEST_RUN_SECONDS:
         raise InputError(
             f"cloud.{_KEYS[by]} leaves a run of {chips} chips less than "
-            f"{SHORTEST_RUN_SECONDS // 60} minutes beside the {OVERHEAD_SECONDS // 60} that are "
+            f"{SHORTEST_RUN_SECONDS // 60} minutes beside the {around / 60:.0f} that are "
             "kept for its start and end",
             "run.toml",
             "raise cloud.budget_usd or cloud.deadline_hours, or choose a smaller topology",
         )
-    chip_hours = (seconds + OVERHEAD_SECONDS) / HOUR * chips
+    chip_hours = (seconds + around) / HOUR * chips
     most = Cost(chip_hours, None if usd is None else chip_hours * usd, exact=False)
-    waiting = len(attempts(cloud)) * cloud.attempt_minutes * 60
     return Schedule(int(seconds), by, int(waiting), most)
 
 

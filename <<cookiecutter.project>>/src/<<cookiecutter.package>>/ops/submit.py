@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import InputError
+from ..errors import Failure, InputError
 from .desk import Desk
+from .gke import Status
 from .job import job_of
 from .owned import Owner, owner_of, rayjob_name
 from .rayjob import rayjob
@@ -42,8 +43,14 @@ def submit(desk: Desk, image: str, plan: Schedule, overrides: Sequence[str] = ()
         kept = _until_expiry(desk, plan, whose)
         found = kube.apply("rayjobs", rayjob(desk.config, image, kept, whose, overrides))
         return Submitted(desk.run, name, job_of(found).status, True, whose.expires_at or 0)
-    known = _checked_owner(desk, found)
-    return Submitted(desk.run, name, job_of(found).status, False, known.expires_at or 0)
+    known, job = _checked_owner(desk, found), job_of(found)
+    if job.ended and not job.succeeded:
+        raise Failure(
+            f"the job of run {desk.run} has failed before; nothing was started",
+            f"RayJob {name}",
+            "run `ops teardown`, which keeps what it left to read, then `ops provision` and this",
+        )
+    return Submitted(desk.run, name, job.status, False, known.expires_at or 0)
 
 
 def would_submit(desk: Desk, image: str, plan: Schedule, overrides: Sequence[str]) -> Object:
@@ -71,15 +78,16 @@ def _until_expiry(desk: Desk, plan: Schedule, whose: Owner) -> Schedule:
 
 def _owner(desk: Desk, plan: Schedule) -> Owner:
     """The pools' own: what is made for a run expires together."""
-    owners = [pool.owner for pool in pools_of_run(desk)]
-    if owners:
-        return owners[0]
     if desk.config.cloud.cluster_mode == "standard":
-        raise InputError(
-            f"run {desk.run} has no node pools to run on",
-            str(desk.place),
-            "run `ops provision` first",
-        )
+        ready = [pool for pool in pools_of_run(desk) if pool.state == Status.RUNNING.name]
+        if len(ready) < desk.config.hardware.slices:
+            raise InputError(
+                f"run {desk.run} has {len(ready)} node pools ready and needs "
+                f"{desk.config.hardware.slices}",
+                str(desk.place),
+                "run `ops provision` first",
+            )
+        return ready[0].owner
     now = int(desk.clock.now())
     return Owner(desk.label, desk.run, now, now + plan.lifetime_seconds)
 

@@ -11,7 +11,6 @@ from .desk import Desk
 from .gke import Status
 from .ledger import write_down
 from .removal import Removal, remove
-from .schedule import OVERHEAD_SECONDS, Schedule
 from .teardown import save_evidence
 from .things import Found, Thing, of_project
 
@@ -53,10 +52,10 @@ class Sweep:
         return self.lost[0] if self.lost else None
 
 
-def look(desk: Desk, plan: Schedule) -> Sweep:
+def look(desk: Desk) -> Sweep:
     """Judges everything of this project in all clusters and locations. Raises Failure."""
     found = of_project(desk)
-    judge = _Judge(found, desk.clock.now(), plan.waiting_seconds + OVERHEAD_SECONDS)
+    judge = _Judge(found, desk.clock.now())
     return Sweep(tuple(judge(thing) for thing in found.things), tuple(found.unseen))
 
 
@@ -70,10 +69,10 @@ def sweep(desk: Desk, seen: Sweep, prices: Prices) -> Sweep:
 
 
 class _Judge:
-    """`grace` seconds after a run was begun its things may stand without a job."""
+    """What is forgotten, and what is not, by all that was found."""
 
-    def __init__(self, found: Found, now: float, grace: float) -> None:
-        self._now, self._grace, self._blind = now, grace, found.blind
+    def __init__(self, found: Found, now: float) -> None:
+        self._now, self._blind = now, found.blind
         self._living = {thing.owner.run for thing in found.things if self._lives(thing)}
 
     def __call__(self, thing: Thing) -> Judgement:
@@ -91,7 +90,7 @@ class _Judge:
             return "keep", "its run is alive"
         if thing.place in self._blind:
             return "unclear", "its cluster does not say whether its run is alive"
-        if created + self._grace > self._now:
+        if (thing.owner.starts_by or expires) > self._now:
             return "keep", "its run may be starting"
         return "remove", "no living run"
 

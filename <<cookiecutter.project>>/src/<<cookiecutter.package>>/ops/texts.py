@@ -99,6 +99,8 @@ def torn_text(result: Result) -> str:
         return f"run {result['run']} is still alive: nothing was removed"
     if "would_remove" in result:
         return "\n".join(["would remove:", *_listed(result["would_remove"])])
+    if not result["removed"]:
+        return f"nothing of run {result['run']} was there; `ops status` lists all runs"
     lines = [f"nothing is left of run {result['run']}; removed:", *_listed(result["removed"])]
     return "\n".join([*lines, *(f"  evidence    {folder}" for folder in result["evidence"])])
 

@@ -9,7 +9,7 @@ from typing import Any
 from google.cloud.container_v1 import types
 
 from ..errors import Failure
-from ..slices import machine
+from ..slices import UnknownSliceError, machine
 from . import gke
 from .desk import Desk
 from .gke import Place, place_of
@@ -72,10 +72,12 @@ def of_project(desk: Desk) -> Found:
 
 
 def of_run(desk: Desk) -> Found:
-    """The things of the run in run.toml, in its cluster. Raises nothing: see `Found.faults`."""
-    found = Found()
-    place = desk.place
-    _look(found, None, lambda: pools_of_run(desk))
+    """The things of the run in run.toml, in its cluster.
+
+    Raises NotFound where there is no such cluster; other faults stand in `Found.faults`.
+    """
+    found, place = Found(), desk.place
+    _look(found, None, lambda: pools_of_run(desk), gone=False)
     _look(found, place, lambda: _ray(desk, place, None))
     _look(found, None, lambda: policies_of_run(desk))
     found.things = [thing for thing in found.things if thing.owner.run == desk.run]
@@ -93,11 +95,13 @@ def policies_of_run(desk: Desk) -> list[Thing]:
     return [policy for policy in _policies(desk) if policy.owner.run == desk.run]
 
 
-def _look(found: Found, place: Place | None, look: Any) -> None:
+def _look(found: Found, place: Place | None, look: Any, gone: bool = True) -> None:
+    """`gone`: a cluster that is not there (any more) holds nothing."""
     try:
         found.things += look()
     except Missing:
-        return  # the cluster went away: so did all in it
+        if not gone:
+            raise
     except Failure as failure:
         found.faults.append(failure)
         found.unseen.append(failure.what)
@@ -165,4 +169,7 @@ def _is_ours(desk: Desk, cluster: types.Cluster) -> bool:
 def chips_of(pool: types.NodePool) -> int:
     """Chips of a pool with all its machines."""
     hosts = pool.autoscaling.max_node_count if pool.autoscaling.enabled else pool.initial_node_count
-    return machine(pool.config.machine_type).chips * hosts
+    try:
+        return machine(pool.config.machine_type).chips * hosts
+    except UnknownSliceError:
+        return 0  # labelled by hand: it is removed like the rest

@@ -30,6 +30,7 @@ class KubernetesApi:
         if match is None:
             return f"{verb} {path}", _unknown(verb, path)
         plural, name, sub = match["plural"], match["name"], match["sub"]
+        namespace = match["namespace"] or ""
         title = f"{verb} {plural}{'/log' if sub else ''}{'' if name else ' list'}"
         if sub:
             return title, lambda query, body: self._log(name, query)
@@ -40,7 +41,7 @@ class KubernetesApi:
         if verb == "PATCH":
             return title, lambda query, body: self._apply(plural, name, query, body)
         if verb == "DELETE" and name:
-            return title, lambda query, body: self._delete(plural, name)
+            return title, lambda query, body: self._delete(plural, name, namespace, body)
         return title, _unknown(verb, path)
 
     def _list(self, plural: str, query: dict[str, str]) -> Answer:
@@ -60,10 +61,12 @@ class KubernetesApi:
         asked = json.loads(body)
         if asked["metadata"].get("name") != name:
             raise Refusal(400, "the name of the object does not match the name on the URL")
-        return self._kubernetes.store.apply(plural, name, asked, self._now())
+        manager = query["fieldManager"]
+        return self._kubernetes.store.apply(plural, name, asked, self._now(), manager)
 
-    def _delete(self, plural: str, name: str) -> Answer:
-        self._kubernetes.store.delete(plural, name)
+    def _delete(self, plural: str, name: str, namespace: str, body: bytes) -> Answer:
+        only = (json.loads(body or b"{}").get("preconditions") or {}).get("uid", "")
+        self._kubernetes.store.delete(plural, name, namespace, only)
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
     def _log(self, name: str, query: dict[str, str]) -> Answer:

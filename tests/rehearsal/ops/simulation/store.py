@@ -49,23 +49,31 @@ class Store:
             raise Refusal(404, f'{plural} "{name}" not found')
         return found
 
-    def apply(self, plural: str, name: str, body: Object, now: float) -> Object:
+    def apply(self, plural: str, name: str, body: Object, now: float, manager: str) -> Object:
         """Server-side apply with strict fields, as far as one manager needs it."""
         if plural == "rayjobs":
             _check_rayjob(body)
         known = self.find(plural, name)
         if known is None:
-            return self.put(plural, name, body, now)
+            return self._managed(self.put(plural, name, body, now), manager)
+        if known["metadata"].get("managedFields") != [{"manager": manager}]:
+            raise Refusal(
+                409, f'Apply failed with 1 conflict: conflict with another manager of "{name}"'
+            )
         known["spec"] = copy.deepcopy(body["spec"])
         known["metadata"]["labels"] = dict(body["metadata"].get("labels") or {})
         return known
 
+    def _managed(self, made: Object, manager: str) -> Object:
+        made["metadata"]["managedFields"] = [{"manager": manager}]
+        return made
+
     def put(self, plural: str, name: str, body: Object, now: float) -> Object:
         made = copy.deepcopy(body)
         number = next(self._numbers)
-        made.setdefault("metadata", {}).update(
+        made.setdefault("metadata", {}).setdefault("namespace", "default")
+        made["metadata"].update(
             name=name,
-            namespace="default",
             uid=f"00000000-0000-0000-0000-{number:012d}",
             resourceVersion=str(number),
             creationTimestamp=stamp(now),
@@ -73,9 +81,13 @@ class Store:
         self._objects.setdefault(plural, {})[name] = made
         return made
 
-    def delete(self, plural: str, name: str) -> None:
+    def delete(self, plural: str, name: str, namespace: str = "default", uid: str = "") -> None:
         """With all that names it as its owner."""
         gone = self.get(plural, name)
+        if gone["metadata"]["namespace"] != namespace:
+            raise Refusal(404, f'{plural} "{name}" not found in {namespace}')
+        if uid and gone["metadata"]["uid"] != uid:
+            raise Refusal(409, f"Precondition failed: UID in precondition: {uid}")
         del self._objects[plural][name]
         for kind, objects in list(self._objects.items()):
             for found in list(objects.values()):
