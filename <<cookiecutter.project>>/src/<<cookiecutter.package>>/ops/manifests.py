@@ -115,7 +115,9 @@ def _pod_monitoring(config: Config) -> Object:
         "spec": {
             "selector": _pods(config),
             "endpoints": [{"port": PORTS["metrics"], "interval": "30s"}],
-            "targetLabels": {"fromPod": [{"from": "run"}, {"from": "ray.io/node-type", "to": "node_type"}]},
+            "targetLabels": {
+                "fromPod": [{"from": "run"}, {"from": "ray.io/node-type", "to": "node_type"}]
+            },
         },
     }
 
