@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from itertools import product
 from pathlib import Path
@@ -121,8 +122,6 @@ def test_only_torch_tpu_is_told_of_its_slice() -> None:
 
 
 def accelerated(generation: str, topology: str) -> Config:
-    from dataclasses import replace
-
     config = settings(generation, topology)
     hardware = replace(config.hardware)
     object.__setattr__(hardware, "accelerator", "tpu")  # the other framework's file may be missing
@@ -155,7 +154,9 @@ def test_the_command(tmp_path: Path) -> None:
     planned = CliRunner().invoke(app, [*words, "--dry-run", "--json"])
     assert len(json.loads(planned.stdout)["changed"]) == 6
     assert not (tmp_path / "k8s").exists()
-    assert isinstance(CliRunner().invoke(app, [*words, "--check"]).exception, InputError)
+    wrong = CliRunner().invoke(app, [*words, "--check", "--json"])
+    assert isinstance(wrong.exception, InputError)
+    assert len(json.loads(wrong.stdout)["changed"]) == 6
     first = CliRunner().invoke(app, words)
     assert first.stdout.count("wrote") == 6
     again = CliRunner().invoke(app, [*words, "--json"])

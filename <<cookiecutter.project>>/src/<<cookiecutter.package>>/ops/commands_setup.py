@@ -111,15 +111,13 @@ def render(
 
     objects = manifests(opening.settings(config, overrides), read_prices())
     folder = config.resolve().parent / work.FOLDER
-    if check:
-        found = work.look(folder, objects)
-        if found.changed:
-            print(work.difference(folder, objects), end="")
-            raise work.disagreement(folder, found.changed, _render_command(config, overrides))
-    else:
-        found = (work.look if dry_run else work.write)(folder, objects)
+    found = (work.look if check or dry_run else work.write)(folder, objects)
+    wrong = check and found.changed
     verb = "would write" if dry_run else "wrote"
-    show(asdict(found), as_json, lambda result: _rendered_text(result, verb))
+    told = work.difference(folder, objects) if wrong else _rendered_text(asdict(found), verb)
+    show(asdict(found), as_json, lambda _: told)
+    if wrong:
+        raise work.disagreement(folder, found.changed, _render_command(config, overrides))
 
 
 def _render_command(config: Path, overrides: list[str]) -> str:
