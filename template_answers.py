@@ -10,6 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import yaml
+
 ROOT = Path(__file__).resolve().parent
 PROJECT, PACKAGE = "<<cookiecutter.project>>", "<<cookiecutter.package>>"
 # In the place of answers that are wrong, so that defaults made of them add no fault of their own.
@@ -26,6 +28,8 @@ class Verdicts:
         self._rules = self._texts.Rules(self._catalog)
         self.words = self._texts.words
         self._refusal = refusal
+        facts = load("template_manifests.py")
+        self.manifest = facts.Manifests(self._catalog, self._texts, ROOT / PROJECT, PACKAGE).value
 
     def checked(self, answers: MutableMapping[str, Any]) -> str:
         """Put every answer into its normal form, in place; or refuse them, all faults at once."""
@@ -108,10 +112,12 @@ def filters(
         "checked": verdicts.checked,
         "suggest": verdicts.suggest,
         "batch_size": verdicts.batch_size,
+        "manifest": verdicts.manifest,
         "unchosen": verdicts.unchosen,
         "words": verdicts.words,
         "toml": quoted,
         "yaml": quoted,
+        "scalar": scalar,
         "markdown": markdown,
     }
 
@@ -132,6 +138,11 @@ def options(answers: Mapping[str, str]) -> dict[str, bool]:
 def quoted(value: str | list[str]) -> str:
     """A string or list of strings as TOML, YAML, JSON and Python all read it, quotes and all."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def scalar(text: str) -> str:
+    """A string as YAML, bare where nothing else could be meant: as `ops render` writes it."""
+    return yaml.safe_dump(text, width=float("inf")).removesuffix("...\n").rstrip("\n")
 
 
 def markdown(text: str) -> str:

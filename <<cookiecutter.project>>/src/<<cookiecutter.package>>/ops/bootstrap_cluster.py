@@ -11,7 +11,7 @@ from .accounts import IDENTITY, account
 from .bootstrap import Step
 from .gcloud import Words
 from .owned import MANAGED_BY
-from .rayjob import SERVICE_ACCOUNT
+from .pods import SERVICE_ACCOUNT
 
 HEAD_MACHINE = "e2-standard-4"
 """Room for a Ray head (2 CPUs, 8 GiB) beside the cluster's own pods."""

@@ -10,7 +10,7 @@ from ..config import Config
 from .accounts import ROLES, account, account_id, bucket, repository
 from .bootstrap import NUMBER, Step
 from .gcloud import Words
-from .rayjob import SERVICE_ACCOUNT
+from .pods import SERVICE_ACCOUNT
 
 WHY = {
     "nodes": "the nodes pull images and write logs and metrics as it",

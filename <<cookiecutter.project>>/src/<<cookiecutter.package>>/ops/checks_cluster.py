@@ -10,7 +10,8 @@ from ..slices import GENERATIONS
 from .accounts import IDENTITY, account
 from .checks_cloud import BOOTSTRAP
 from .doctor import Doubt, Room, check
-from .rayjob import SERVICE_ACCOUNT, rayjob
+from .pods import SERVICE_ACCOUNT
+from .rayjob import rayjob
 
 RAY_ADDON_VERSION = "1.30.0-gke.1747000"
 """The oldest GKE with the Ray operator as an add-on."""

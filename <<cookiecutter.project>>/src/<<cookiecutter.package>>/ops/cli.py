@@ -38,7 +38,11 @@ _of_project: tuple[Callable[..., None], ...] = (
     commands_project.cost,
     commands_project.sweep,
 )
-_of_setup: tuple[Callable[..., None], ...] = (commands_setup.bootstrap, commands_setup.doctor)
+_of_setup: tuple[Callable[..., None], ...] = (
+    commands_setup.bootstrap,
+    commands_setup.doctor,
+    commands_setup.render,
+)
 
 for _panel, _verbs in ((_RUN, _of_run), (_PROJECT, _of_project), (_SETUP, _of_setup)):
     for _verb in _verbs:

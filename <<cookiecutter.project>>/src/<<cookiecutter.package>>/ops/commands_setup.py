@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
 
 LocalOption = Annotated[bool, typer.Option("--local", help="Ask no network: this machine only.")]
 ImageOption = Annotated[str, typer.Option("--image", envvar="IMAGE", help="The image to look at.")]
+CheckOption = Annotated[
+    bool, typer.Option("--check", help="Write nothing; exit code 2 and a diff where they differ.")
+]
 RepositoryOption = Annotated[
     str,
     typer.Option(
@@ -91,6 +97,41 @@ def bootstrap(
     return show(work.report(done), as_json, work.report_text)
 
 
+def render(
+    config: ConfigOption = CONFIG,
+    overrides: SetOption = [],  # noqa: B006
+    check: CheckOption = False,
+    dry_run: DryRun = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write k8s/ beside run.toml: the run's job and what it needs, for `kubectl apply -k k8s`."""
+    from . import render as work
+    from .cost import read_prices
+    from .manifests import manifests
+
+    objects = manifests(opening.settings(config, overrides), read_prices())
+    folder = config.resolve().parent / work.FOLDER
+    found = (work.look if check or dry_run else work.write)(folder, objects)
+    wrong = check and found.changed
+    verb = "would write" if dry_run else "wrote"
+    told = work.difference(folder, objects) if wrong else _rendered_text(asdict(found), verb)
+    show(asdict(found), as_json, lambda _: told)
+    if wrong:
+        raise work.disagreement(folder, found.changed, _render_command(config, overrides))
+
+
+def _render_command(config: Path, overrides: list[str]) -> str:
+    """The command that mends what `--check` found, with the options that it was given."""
+    where = [] if config == CONFIG else ["--config", str(config)]
+    settings = [word for setting in overrides for word in ("--set", setting)]
+    return shlex.join(["ops", "render", *where, *settings])
+
+
+def _rendered_text(result: dict[str, Any], verb: str) -> str:
+    written = [f"{verb} {name}" for name in result["changed"]]
+    return "\n".join([*written, f"{result['folder']} is what run.toml says"][: len(written) or 1])
+
+
 def _lines(result: dict[str, Any]) -> str:
     return "\n".join(line for step in result["steps"] for line in step["commands"])
 
@@ -99,7 +140,7 @@ def _pods_account(desk: Desk) -> Any:
     """How the pods' service account is looked at and made, without kubectl."""
     from .accounts import IDENTITY, account
     from .kube_setup import KubeSetup
-    from .rayjob import SERVICE_ACCOUNT
+    from .pods import SERVICE_ACCOUNT
     from .remote import Missing
 
     wanted = account(desk.config.cloud, "train")

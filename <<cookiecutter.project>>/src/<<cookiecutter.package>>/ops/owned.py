@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 MANAGED_BY = "ray-tpu-template"
+LIFETIME = "lifetime-seconds"
+"""The annotation of what expires so long after it was made: a file knows no date."""
 LONGEST_POOL = 40
 LONGEST_POLICY = 63
 LONGEST_RAYJOB = 47

@@ -41,6 +41,20 @@ class Schedule:
 
 def schedule(config: Config, prices: Prices) -> Schedule:
     """Raises InputError where the budget is spent before a job can begin."""
+    plan = unchecked(config, prices)
+    if plan.run_seconds < SHORTEST_RUN_SECONDS:
+        chips = config.hardware.slice.chips * config.hardware.slices
+        raise InputError(
+            f"cloud.{_KEYS[plan.by]} leaves a run of {chips} chips less than "
+            f"{SHORTEST_RUN_SECONDS // 60} minutes beside what its start and end may take",
+            "run.toml",
+            "raise cloud.budget_usd or cloud.deadline_hours, or choose a smaller topology",
+        )
+    return plan
+
+
+def unchecked(config: Config, prices: Prices) -> Schedule:
+    """The same without a refusal: what leaves no time at all leaves a second."""
     cloud, hardware = config.cloud, config.hardware
     chips = hardware.slice.chips * hardware.slices
     usd = _dearest(config, prices)
@@ -51,14 +65,7 @@ def schedule(config: Config, prices: Prices) -> Schedule:
     if usd is not None:
         limits.append((cloud.budget_usd / (usd * chips) * HOUR - around, "budget"))
     seconds, by = min(limits)
-    if seconds < SHORTEST_RUN_SECONDS:
-        raise InputError(
-            f"cloud.{_KEYS[by]} leaves a run of {chips} chips less than "
-            f"{SHORTEST_RUN_SECONDS // 60} minutes beside the {around / 60:.0f} that are "
-            "kept for its start and end",
-            "run.toml",
-            "raise cloud.budget_usd or cloud.deadline_hours, or choose a smaller topology",
-        )
+    seconds = max(1, seconds)
     chip_hours = (seconds + around) / HOUR * chips
     most = Cost(chip_hours, None if usd is None else chip_hours * usd, exact=False)
     return Schedule(int(seconds), by, int(waiting), most)

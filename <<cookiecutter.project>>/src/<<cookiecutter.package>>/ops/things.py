@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from re import fullmatch
 from typing import Any
 
 from google.cloud.container_v1 import types
@@ -14,7 +16,7 @@ from . import gke
 from .desk import Desk
 from .gke import Place, place_of
 from .job import job_of
-from .owned import MANAGED_BY, Owner, owner_of, selector
+from .owned import LIFETIME, MANAGED_BY, Owner, owner_of, selector
 from .policies import Policy
 from .remote import Missing
 
@@ -154,7 +156,14 @@ def _region(desk: Desk, policy: Policy) -> Place:
 
 
 def _owner(found: Object) -> Owner | None:
-    return owner_of(found["metadata"].get("labels") or {})
+    """By its labels; what was applied from a file, without a date, expires by its age."""
+    about = found["metadata"]
+    owner = owner_of(about.get("labels") or {})
+    lifetime = (about.get("annotations") or {}).get(LIFETIME, "")
+    if owner is None or owner.expires_at is not None or not fullmatch("[0-9]{1,9}", lifetime):
+        return owner
+    made = int(datetime.fromisoformat(about["creationTimestamp"]).timestamp())
+    return replace(owner, created_at=made, expires_at=made + int(lifetime))
 
 
 def _mine(desk: Desk, owner: Owner | None) -> Owner | None:
