@@ -24,7 +24,7 @@ def drain(address: str, ip: str, seconds: float) -> bool:
     if not _reachable(address):
         return False
     # Ray takes seconds to import: only where there is a cluster to tell.
-    from ray._raylet import GcsClient
+    from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
     client = GcsClient(address=address)
     node = _node(client, ip)
