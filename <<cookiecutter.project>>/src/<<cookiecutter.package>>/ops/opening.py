@@ -26,7 +26,7 @@ ImageOption = Annotated[
     typer.Option("--image", envvar="IMAGE", help="The image by digest: REGISTRY/NAME@sha256:..."),
 ]
 AllOption = Annotated[
-    bool, typer.Option("--all", help="Each run whose job nobody else follows any more.")
+    bool, typer.Option("--all", help="Each run whose job is alive, or ended a while ago.")
 ]
 SummaryOption = Annotated[
     Path | None,
