@@ -91,8 +91,8 @@ def test_a_report_tells_what_a_run_did_and_cost(life: Life, tmp_path: Path) -> N
     assert found["checkpoint"].endswith("step-00000050-0a0b0c0d")
     assert (tmp_path / RUN / "report" / "loss.svg").read_text().startswith("<?xml")
     text = summary.read_text()
-    for part in (f"## Run {RUN}: succeeded", "xychart-beta", "MFU | 40.0%", "goes on from its"):
-        assert part in text, text
+    for words in (f"## Run {RUN}: succeeded", "xychart-beta", "MFU | 40.0%", "goes on from its"):
+        assert words in text, text
     ops.run("teardown")
     assert ops.json("report")["runs"][0]["usd"] >= found["usd"], "from the ledger"
     assert_nothing_left(life)

@@ -1,0 +1,144 @@
+"""The made train.yml on the real runner of `act`, from a push to the end, in a simulated cloud.
+
+The login and Docker are stand-ins; the workflow, `ops` and the protocols are not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rehearsal.ops.life import PACKAGE, Life, simulated
+from rehearsal.ops.test_command import login
+from rehearsal.ops.test_crash import assert_nothing_left
+from rehearsal.ops.test_push import DOCKER, stand_in
+
+RATE = 120.0
+PATIENCE_SECONDS = 400
+ACTION = """name: ops
+description: stand-in
+inputs:
+  provider: {description: none, required: true}
+  account: {description: none, required: true}
+runs:
+  using: composite
+  steps:
+    - run: "true"
+      shell: bash
+"""
+
+
+class Push:
+    """A push to main of a made project, run by act in a copy of it."""
+
+    def __init__(self, life: Life, folder: Path) -> None:
+        self.project, self.folder = folder / "project", folder
+        leave = shutil.ignore_patterns(".nox", ".git", "__pycache__", ".*_cache")
+        shutil.copytree(os.environ["PROJECT"], self.project, ignore=leave)
+        (self.project / ".github/actions/ops/action.yml").write_text(ACTION)
+        (self.project / "Dockerfile").write_text("FROM scratch\n")
+        self._settle(life)
+        stand_in(folder, "docker", DOCKER)
+        stand_in(folder, "ops", f'#!/bin/sh\nexec {sys.executable} -m {PACKAGE}.ops.cli "$@"\n')
+        event = {"ref": "refs/heads/main", "repository": {"fork": False}}
+        (folder / "event.json").write_text(json.dumps(event))
+        self._git("init", "--quiet", "--initial-branch=main")
+        self._git("add", "--all")
+        self._git("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "--quiet", "-m", "x")
+        self.process = self._begin(life)
+
+    def _settle(self, life: Life) -> None:
+        """run.toml as a user would have edited it."""
+        file = self.project / "run.toml"
+        lines = file.read_text().splitlines()
+        for override in life.overrides:
+            key, _, value = override.partition("=")
+            section, name = key.split(".")
+            start = lines.index(f"[{section}]")
+            number = next(n for n, line in enumerate(lines) if n > start and line.startswith(name))
+            lines[number] = f"{name} = {value if value[0] in '[0123456789' else json.dumps(value)}"
+        file.write_text("\n".join(lines) + "\n")
+
+    def _git(self, *words: str) -> None:
+        subprocess.run(["git", *words], cwd=self.project, check=True)
+
+    def _begin(self, life: Life) -> subprocess.Popen[str]:
+        kept = ("PATH", "PYTHONPATH", "LANG")
+        passed = ("CLOUDSDK_", "GOOGLE_")
+        environment = {k: v for k, v in os.environ.items() if k in kept or k.startswith(passed)}
+        environment |= {
+            "HOME": str(self.folder),
+            "GOOGLE_APPLICATION_CREDENTIALS": login(self.folder, life.cloud.url),
+        }
+        options = ("--no-cache-server", "--rm", "--action-cache-path", str(self.folder / "cache"))
+        variables = ("--var", "WORKLOAD_IDENTITY_PROVIDER=p", "--var", "SERVICE_ACCOUNT=a")
+        self.log = self.folder / "act.log"
+        return subprocess.Popen(
+            [
+                *("act", "push", "-W", ".github/workflows/train.yml"),
+                *("-P", "ubuntu-24.04=-self-hosted", "-e", str(self.folder / "event.json")),
+                *options,
+                *variables,
+            ],
+            cwd=self.project,
+            env=environment,
+            stdout=self.log.open("w"),
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def wait_for(self, words: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while words not in self.log.read_text():
+            assert self.process.poll() is None and time.monotonic() < deadline, self.text()
+            time.sleep(0.1)
+
+    def end(self) -> int:
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def text(self) -> str:
+        return self.log.read_text()
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> Iterator[Life]:
+    with simulated(tmp_path / "bucket") as life:
+        life.cloud.run(RATE)
+        yield life
+
+
+def test_a_push_trains_and_gives_back(life: Life, tmp_path: Path) -> None:
+    push = Push(life, tmp_path)
+    assert push.end() == 0, push.text()
+    order = [push.text().index(f"Run Main ops {verb}") for verb in ("build", "provision", "submit")]
+    assert order == sorted(order)
+    assert "succeeded" in push.text()
+    assert_nothing_left(life)
+
+
+def test_a_job_that_fails_is_told_and_cleared_up(life: Life, tmp_path: Path) -> None:
+    life.cloud.jobs.behave("", seconds=20, ends="FAILED", message="no", log="Traceback\nboom")
+    push = Push(life, tmp_path)
+    assert push.end() != 0, push.text()
+    assert "boom" in push.text() and "exitcode '6'" in push.text(), push.text()
+    assert list((tmp_path / "bucket").rglob("failures/*/rayjob.json"))
+    assert_nothing_left(life)
+
+
+def test_a_cancel_ends_the_run(life: Life, tmp_path: Path) -> None:
+    life.cloud.jobs.behave("", seconds=100_000)
+    push = Push(life, tmp_path)
+    push.wait_for("RUNNING")
+    push.process.send_signal(signal.SIGINT)
+    assert push.end() != 0, push.text()
+    assert "ops teardown" in push.text(), push.text()
+    assert_nothing_left(life)
