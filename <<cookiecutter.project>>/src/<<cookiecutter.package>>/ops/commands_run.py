@@ -23,10 +23,7 @@ Timeout = Annotated[
     typer.Option("--timeout", metavar="MINUTES", help="Stop watching then; the job goes on."),
 ]
 IfEnded = Annotated[
-    bool,
-    typer.Option(
-        "--if-ended", envvar="OPS_IF_ENDED", help="Leave a run alone whose job has not ended."
-    ),
+    bool, typer.Option("--if-ended", help="Leave a run alone whose job has not ended.")
 ]
 HandOver = Annotated[
     bool,
