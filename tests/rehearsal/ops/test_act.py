@@ -5,6 +5,7 @@ The login and Docker are stand-ins; the workflow, `ops` and the protocols are no
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.ops.life import PACKAGE, Life, simulated
+from rehearsal.ops.life import KINDS, PACKAGE, ZONES, Life, simulated
 from rehearsal.ops.test_command import login
 from rehearsal.ops.test_crash import assert_nothing_left
 from rehearsal.ops.test_push import DOCKER, stand_in
@@ -40,14 +41,14 @@ runs:
 class Push:
     """A push to main of a made project, run by act in a copy of it."""
 
-    def __init__(self, life: Life, folder: Path) -> None:
+    def __init__(self, life: Life, folder: Path, docker: str = DOCKER) -> None:
         self.project, self.folder = folder / "project", folder
         leave = shutil.ignore_patterns(".nox", ".git", "__pycache__", ".*_cache")
         shutil.copytree(os.environ["PROJECT"], self.project, ignore=leave)
         (self.project / ".github/actions/ops/action.yml").write_text(ACTION)
         (self.project / "Dockerfile").write_text("FROM scratch\n")
         self._settle(life)
-        stand_in(folder, "docker", DOCKER)
+        stand_in(folder, "docker", docker)
         stand_in(folder, "ops", f'#!/bin/sh\nexec {sys.executable} -m {PACKAGE}.ops.cli "$@"\n')
         event = {"ref": "refs/heads/main", "repository": {"fork": False}}
         (folder / "event.json").write_text(json.dumps(event))
@@ -129,15 +130,39 @@ def test_a_job_that_fails_is_told_and_cleared_up(life: Life, tmp_path: Path) -> 
     life.cloud.jobs.behave("", seconds=20, ends="FAILED", message="no", log="Traceback\nboom")
     push = Push(life, tmp_path)
     assert push.end() != 0, push.text()
-    assert "boom" in push.text() and "exitcode '6'" in push.text(), push.text()
+    assert "boom" in push.text() and "exit status 6" in push.text(), push.text()
     assert list((tmp_path / "bucket").rglob("failures/*/rayjob.json"))
     assert_nothing_left(life)
 
 
-def test_a_cancel_ends_the_run(life: Life, tmp_path: Path) -> None:
+def test_an_image_that_cannot_be_built_rents_nothing(life: Life, tmp_path: Path) -> None:
+    push = Push(life, tmp_path, docker="#!/bin/sh\necho the Dockerfile is wrong; exit 1\n")
+    assert push.end() != 0
+    assert "exit status 6" in push.text() and "Main ops provision" not in push.text(), push.text()
+    assert life.cloud.bill() == {}
+    assert_nothing_left(life)
+
+
+def test_no_capacity_anywhere_leaves_nothing(life: Life, tmp_path: Path) -> None:
+    machine = life.desk().config.hardware.slice.machine_type
+    for zone, kind in itertools.product(ZONES, KINDS):
+        life.cloud.capacity.set(zone, kind, machine, "stockout")
+    push = Push(life, tmp_path)
+    assert push.end() != 0
+    assert "exit status 5" in push.text() and "Main ops submit" not in push.text(), push.text()
+    assert "ops teardown --if-ended" in push.text()
+    assert_nothing_left(life)
+
+
+@pytest.mark.parametrize("job", ["provision", "submit", "watch"])
+def test_a_cancel_ends_the_run(life: Life, tmp_path: Path, job: str) -> None:
     life.cloud.jobs.behave("", seconds=100_000)
     push = Push(life, tmp_path)
-    push.wait_for("RUNNING")
+    push.wait_for(f"Main ops {job}")
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not life.cloud.ours():
+        assert time.monotonic() < deadline, push.text()
+        time.sleep(0.1)
     push.process.send_signal(signal.SIGINT)
     assert push.end() != 0, push.text()
     assert "ops teardown" in push.text(), push.text()
