@@ -11,7 +11,7 @@ import pytest
 
 from << cookiecutter.package >>.errors import Refused
 from << cookiecutter.package >>.ops import issue
-from << cookiecutter.package >>.ops.report import Report
+from << cookiecutter.package >>.ops.report import MOST_POINTS, Report, _points
 from << cookiecutter.package >>.ops.summaries import append, picture, run_markdown, sweep_markdown
 
 REPORT = Report(
@@ -52,6 +52,13 @@ def test_what_is_not_known_is_said() -> None:
 def test_a_long_run_s_diagram_stays_readable() -> None:
     (line,) = (line for line in run_markdown(REPORT).splitlines() if line.startswith("    line ["))
     assert line.count(",") < 40
+
+
+def test_a_long_run_s_curve_is_thinned_and_ends_with_its_newest_loss() -> None:
+    rows = [{"step": step, "loss": float(step)} for step in range(10 * MOST_POINTS + 1)]
+    assert len(_points(rows)) <= MOST_POINTS
+    assert _points(rows)[-1] == (10 * MOST_POINTS + 1, 10.0 * MOST_POINTS)
+    assert [step for step, _ in _points(rows[:3])] == [1, 2, 3]
 
 
 def test_the_picture_is_one() -> None:

@@ -21,7 +21,8 @@ import pytest
 from rehearsal.ops.life import KINDS, PACKAGE, ZONES, Life, simulated
 from rehearsal.ops.test_command import login
 from rehearsal.ops.test_crash import assert_nothing_left
-from rehearsal.ops.test_push import DOCKER, stand_in
+from rehearsal.ops.test_push import DOCKER, GH, stand_in
+from rehearsal.ops.test_sweep import plant
 
 RATE = 120.0
 PATIENCE_SECONDS = 400
@@ -39,10 +40,18 @@ runs:
 
 
 class Push:
-    """A push to main of a made project, run by act in a copy of it."""
+    """A push to main of a made project, or another event, run by act in a copy of it."""
 
-    def __init__(self, life: Life, folder: Path, docker: str = DOCKER) -> None:
+    def __init__(
+        self,
+        life: Life,
+        folder: Path,
+        docker: str = DOCKER,
+        event: str = "push",
+        workflow: str = "train",
+    ) -> None:
         self.project, self.folder = folder / "project", folder
+        folder.mkdir(exist_ok=True)
         leave = shutil.ignore_patterns(".nox", ".git", "__pycache__", ".*_cache")
         shutil.copytree(os.environ["PROJECT"], self.project, ignore=leave)
         (self.project / ".github/actions/ops/action.yml").write_text(ACTION)
@@ -50,12 +59,12 @@ class Push:
         self._settle(life)
         stand_in(folder, "docker", docker)
         stand_in(folder, "ops", f'#!/bin/sh\nexec {sys.executable} -m {PACKAGE}.ops.cli "$@"\n')
-        event = {"ref": "refs/heads/main", "repository": {"fork": False}}
-        (folder / "event.json").write_text(json.dumps(event))
+        told = {"ref": "refs/heads/main", "repository": {"fork": False}}
+        (folder / "event.json").write_text(json.dumps(told))
         self._git("init", "--quiet", "--initial-branch=main")
         self._git("add", "--all")
         self._git("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "--quiet", "-m", "x")
-        self.process = self._begin(life)
+        self.process = self._begin(life, event, workflow)
 
     def _settle(self, life: Life) -> None:
         """run.toml as a user would have edited it."""
@@ -72,7 +81,7 @@ class Push:
     def _git(self, *words: str) -> None:
         subprocess.run(["git", *words], cwd=self.project, check=True)
 
-    def _begin(self, life: Life) -> subprocess.Popen[str]:
+    def _begin(self, life: Life, event: str, workflow: str) -> subprocess.Popen[str]:
         kept = ("PATH", "PYTHONPATH", "LANG")
         passed = ("CLOUDSDK_", "GOOGLE_")
         environment = {k: v for k, v in os.environ.items() if k in kept or k.startswith(passed)}
@@ -85,7 +94,7 @@ class Push:
         self.log = self.folder / "act.log"
         return subprocess.Popen(
             [
-                *("act", "push", "-W", ".github/workflows/train.yml"),
+                *("act", event, "-W", f".github/workflows/{workflow}.yml"),
                 *("-P", "ubuntu-24.04=-self-hosted", "-e", str(self.folder / "event.json")),
                 *options,
                 *variables,
@@ -166,4 +175,30 @@ def test_a_cancel_ends_the_run(life: Life, tmp_path: Path, job: str) -> None:
     push.process.send_signal(signal.SIGINT)
     assert push.end() != 0, push.text()
     assert "ops teardown" in push.text(), push.text()
+    assert_nothing_left(life)
+
+
+def test_the_night_removes_what_is_forgotten_and_by_hand_it_looks(
+    life: Life, tmp_path: Path
+) -> None:
+    log = stand_in(tmp_path, "gh", GH)
+    plant(life, "forgotten", **{"created-at": "1000", "expires-at": "2000"})
+    push = Push(life, tmp_path / "by-hand", event="workflow_dispatch", workflow="cleanup")
+    assert push.end() == 0, push.text()
+    assert life.cloud.ours(), push.text()
+    push = Push(life, tmp_path / "night", event="schedule", workflow="cleanup")
+    assert push.end() == 0, push.text()
+    assert json.loads(log.read_text().splitlines()[-1])[:2] == ["issue", "comment"]
+    assert_nothing_left(life)
+
+
+def test_the_watch_leaves_a_living_run_alone(life: Life, tmp_path: Path) -> None:
+    life.cloud.jobs.behave("", seconds=100_000)
+    life.provision()
+    life.submit()
+    push = Push(life, tmp_path, event="schedule", workflow="watch")
+    assert push.end() == 0, push.text()
+    for words in ("goes on by itself", "still running", "still alive"):
+        assert words in push.text(), push.text()
+    life.teardown()
     assert_nothing_left(life)

@@ -22,6 +22,8 @@ from .things import of_run
 
 Row = dict[str, Any]
 FOLDER = "report"
+MOST_POINTS = 2000
+"""A picture shows no more, and a long run has hundreds of thousands."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def gather(desk: Desk, prices: Prices) -> Report:
         chips=config.hardware.slice.chips * config.hardware.slices,
         step=rows[-1]["step"] + 1 if rows else 0,
         steps=config.train.steps,
-        points=tuple((row["step"] + 1, row["loss"]) for row in rows),
+        points=_points(rows),
         tokens_per_second=_usual(rows, "tokens_per_second"),
         mfu=_usual(rows, "mfu"),
         goodput=_goodput(checkpoint, ended),
@@ -79,6 +81,12 @@ def gather(desk: Desk, prices: Prices) -> Report:
         checkpoint=path,
         folder=folder,
     )
+
+
+def _points(rows: Sequence[Row]) -> tuple[tuple[int, float], ...]:
+    """The loss where it is drawn; the newest one is among them."""
+    stride = max(1, -(-len(rows) // MOST_POINTS))
+    return tuple((row["step"] + 1, row["loss"]) for row in rows[::-stride][::-1])
 
 
 def _usual(rows: Sequence[Row], key: str) -> float | None:

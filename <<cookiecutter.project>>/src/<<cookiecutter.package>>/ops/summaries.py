@@ -66,7 +66,7 @@ def _diagram(points: tuple[tuple[int, float], ...]) -> list[str]:
     if len(points) < 2:
         return []
     stride = -(-len(points) // POINTS)
-    losses = ", ".join(f"{loss:.4g}" for _, loss in points[::stride])
+    losses = ", ".join(f"{loss:.4g}" for _, loss in points[::-stride][::-1])
     axis = f'    x-axis "step" {points[0][0]} --> {points[-1][0]}'
     chart = ["xychart-beta", axis, '    y-axis "loss"', f"    line [{losses}]"]
     return ["```mermaid", *chart, "```", ""]
