@@ -6,6 +6,8 @@ the rest.
 
 from __future__ import annotations
 
+import itertools
+import json
 import shutil
 from pathlib import Path
 
@@ -128,6 +130,50 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("mypy")
+
+
+@nox.session
+def workflows(session: nox.Session) -> None:
+    """The workflows of both CI systems as they lie here and as every answer about CI makes them."""
+    install(session, "bake", "workflows")
+    folder, choices = fresh(session.name), cookiecutter_choices()
+    places = [ROOT, ROOT / "<<cookiecutter.project>>"]
+    for ci, mode in itertools.product(choices["ci"], choices["cluster_mode"]):
+        made = bake(session, folder / f"{ci}-{mode}", f"ci={ci}", f"cluster_mode={mode}")
+        places.append(made)
+    for place in places:
+        session.log(f"looking at {place}")
+        for command in workflow_linters(place):
+            session.run(*command)
+
+
+def cookiecutter_choices() -> dict[str, list[str]]:
+    raw = json.loads((ROOT / "cookiecutter.json").read_text("utf-8"))
+    return dict(raw["_choices"])
+
+
+def workflow_linters(place: Path) -> list[tuple[str, ...]]:
+    """What reads the workflow files of this folder; actionlint calls shellcheck itself."""
+    workflows = names(place, ".github/workflows/*.yml")
+    schemas = {
+        "vendor.github-workflows": workflows,
+        "custom.github-workflows-require-timeout": workflows,
+        "vendor.github-actions": names(place, ".github/actions/*/action.yml"),
+        "vendor.dependabot": names(place, ".github/dependabot.yml"),
+        "vendor.cloudbuild": names(place, "cloudbuild/*.yaml"),
+    }
+    check = ("check-jsonschema", "--no-cache", "--builtin-schema")
+    commands = [(*check, schema, *files) for schema, files in schemas.items() if files]
+    if workflows:
+        commands.append(("actionlint", *workflows))
+        rules = [word for file in names(place, ".github/zizmor.yml") for word in ("--config", file)]
+        commands.append(("zizmor", "--offline", "--no-progress", *rules, str(place / ".github")))
+    scripts = names(place, "cloudbuild/*.sh")
+    return [*commands, ("shellcheck", *scripts)] if scripts else commands
+
+
+def names(place: Path, pattern: str) -> list[str]:
+    return [str(file) for file in sorted(place.glob(pattern))]
 
 
 @nox.session(name="bake")

@@ -38,6 +38,15 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def ops(session: nox.Session) -> None:
+    """The command `ops` without what only training needs: `nox -s ops -- plan`."""
+    group = ("--group", "ops", "--constraint", "constraints.txt")
+    session.install(*group)
+    session.install("--no-deps", "--editable", ".")
+    session.run("ops", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Style, types."""
     install(session, "lint")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ops_fixtures import IMAGE, RUN_TOML
 
-_RUN = ("plan", "provision", "submit", "watch", "logs", "dashboard", "teardown")
+_RUN = ("plan", "build", "provision", "submit", "watch", "logs", "dashboard", "report", "teardown")
 _PROJECT = ("status", "cost", "sweep", "doctor", "bootstrap")
 VERBS = (*_RUN, *_PROJECT)
 

@@ -12,7 +12,12 @@ CONFIG = Path("run.toml")
 ConfigOption = Annotated[Path, typer.Option("--config", help="The file of settings.")]
 SetOption = Annotated[
     list[str],
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a setting: --set train.steps=500"),
+    typer.Option(
+        "--set",
+        envvar="OPS_SET",
+        metavar="KEY=VALUE",
+        help="Override a setting: --set train.steps=500",
+    ),
 ]
 LocalOption = Annotated[
     bool,

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from .metrics import METRICS, read_rows
 from .mirror import Mirror
 
 log = logging.getLogger(__name__)
@@ -158,7 +159,7 @@ class Telemetry:
 class JsonLines:
     """metrics.jsonl: one row a step; a run that goes on drops the rows after its checkpoint."""
 
-    NAME = "metrics.jsonl"
+    NAME = METRICS
 
     def __init__(self, mirror: Mirror, start: int) -> None:
         mirror.pull(self.NAME)
@@ -178,17 +179,6 @@ class JsonLines:
 
     def close(self) -> None:
         self._file.close()
-
-
-def read_rows(text: str) -> list[dict[str, Any]]:
-    """The rows of metrics.jsonl; a last row that a kill cut short is left out."""
-    rows = []
-    for line in text.splitlines():
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
-    return rows
 
 
 class TensorBoard:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,10 +12,19 @@ from ..console import show
 from ..options import CONFIG, ConfigOption, JsonOption, SetOption
 from . import opening, texts
 from .cost import read_prices
-from .opening import RunOption
+from .opening import RunOption, SummaryOption
 from .schedule import schedule
 
-Yes = Annotated[bool, typer.Option("--yes", help="Remove what was found; without it only look.")]
+if TYPE_CHECKING:
+    from .sweep import Sweep
+
+Yes = Annotated[
+    bool,
+    typer.Option("--yes", envvar="OPS_YES", help="Remove what was found; without it only look."),
+]
+Issue = Annotated[
+    bool, typer.Option("--issue", help="Tell what was found in one issue on GitHub, by `gh`.")
+]
 
 
 def status(
@@ -65,6 +75,8 @@ def sweep(
     config: ConfigOption = CONFIG,
     overrides: SetOption = [],  # noqa: B006
     yes: Yes = False,
+    summary: SummaryOption = None,
+    issue: Issue = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find what is forgotten, in all clusters and locations: expired, failed, without a living run.
@@ -73,11 +85,26 @@ def sweep(
     or its fate is unclear.
     """
     with opening.desk(config, overrides) as desk:
+        from .ledger import pool_costs
+        from .summaries import sweep_markdown
         from .sweep import look
         from .sweep import sweep as work
 
         seen = look(desk)
+        spent = pool_costs(desk, [item.thing for item in seen.judgements], read_prices())
         done = work(desk, seen, read_prices()) if yes else seen
-    show(texts.sweep(done), as_json, texts.sweep_text)
+    result = texts.sweep(done, spent)
+    _tell(done, sweep_markdown(result, desk.clock.now()), summary, issue)
+    show(result, as_json, texts.sweep_text)
     if failure := done.failure():
         raise failure
+
+
+def _tell(done: Sweep, text: str, summary: Path | None, issue: bool) -> None:
+    """What is found to be in order is no matter for an issue."""
+    from .issue import tell
+    from .summaries import append
+
+    append(summary, text)
+    if issue and (done.those("remove") or done.failure()):
+        tell(text)

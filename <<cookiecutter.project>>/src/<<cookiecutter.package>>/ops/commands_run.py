@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..console import show
+from ..errors import InputError
 from ..options import CONFIG, ConfigOption, JsonOption, SetOption
 from . import opening, texts
 from .cost import read_prices
-from .opening import DryRun, ImageOption, RunOption
+from .opening import AllOption, DryRun, ImageOption, RunOption
 from .schedule import schedule
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ Timeout = Annotated[
 ]
 IfEnded = Annotated[
     bool, typer.Option("--if-ended", help="Leave a run alone whose job has not ended.")
+]
+HandOver = Annotated[
+    bool,
+    typer.Option("--hand-over", help="A job that still runs after --timeout is no fault: exit 0."),
 ]
 Port = Annotated[int, typer.Option("--port", min=1, max=65535, help="The port on this machine.")]
 
@@ -89,6 +94,8 @@ def watch(
     overrides: SetOption = [],  # noqa: B006
     run: RunOption = "",
     timeout: Timeout = FOREVER_MINUTES,
+    hand_over: HandOver = False,
+    everyone: AllOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Follow the run's job: state, what its pods wait for, its log. Ends with the job's exit code.
@@ -96,13 +103,25 @@ def watch(
     A lost connection or an expired login ends nothing: neither the job nor, for an hour, this.
     """
     with opening.desk(config, overrides, run) as desk:
-        from .watch import Watch, verdict
+        from .runs import each
 
-        following = Watch(desk)
-        job = following.follow(timeout * 60)
-        if failure := verdict(job, following.waits_for):
-            raise failure
-    show({"run": desk.run, **asdict(job)}, as_json, texts.watched_text)
+        found = each(desk, everyone, lambda one: _watch(one, timeout * 60, hand_over))
+    show({"runs": found} if everyone else found[0], as_json, texts.watched_text)
+
+
+def _watch(desk: Desk, seconds: float, hand_over: bool) -> dict[str, object]:
+    from .watch import StillRunning, Watch, verdict
+
+    following = Watch(desk)
+    try:
+        job = following.follow(seconds)
+    except StillRunning:
+        if not hand_over:
+            raise
+        return {"run": desk.run, "alive": True}
+    if failure := verdict(job, following.waits_for):
+        raise failure
+    return {"run": desk.run, **asdict(job)}
 
 
 def logs(
@@ -135,6 +154,7 @@ def teardown(
     overrides: SetOption = [],  # noqa: B006
     run: RunOption = "",
     if_ended: IfEnded = False,
+    everyone: AllOption = False,
     dry_run: DryRun = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -144,8 +164,14 @@ def teardown(
     stay.
     """
     with opening.desk(config, overrides, run) as desk:
-        result = _teardown(desk, if_ended, dry_run)
-    show(result, as_json, texts.torn_text)
+        from .runs import each
+
+        if everyone and not if_ended:
+            raise InputError(
+                "--all would end runs that are alive", "the command line", "add --if-ended"
+            )
+        found = each(desk, everyone, lambda one: _teardown(one, if_ended, dry_run))
+    show({"runs": found} if everyone else found[0], as_json, texts.torn_text)
 
 
 def _teardown(desk: Desk, if_ended: bool, dry_run: bool) -> dict[str, object]:

@@ -48,6 +48,12 @@ def entries(desk: Desk, things: Iterable[Thing], prices: Prices) -> list[Entry]:
     return [_entry(desk, key, group, now, prices) for key, group in pools.items()]
 
 
+def pool_costs(desk: Desk, things: Iterable[Thing], prices: Prices) -> dict[str, Entry]:
+    """What each node pool cost until now, by the pool's text."""
+    pools = [thing for thing in things if thing.kind == "pool"]
+    return {str(pool): entry for pool in pools for entry in entries(desk, [pool], prices)}
+
+
 def write_down(desk: Desk, things: Iterable[Thing], prices: Prices) -> None:
     """Keeps what these things cost in their runs' folders, before they go. A fault is told."""
     for entry in entries(desk, things, prices):

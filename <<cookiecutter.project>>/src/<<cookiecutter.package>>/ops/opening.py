@@ -16,11 +16,21 @@ if TYPE_CHECKING:
     from .desk import Desk
 
 RunOption = Annotated[
-    str, typer.Option("--run", help="The run's name; run.name of run.toml if not given.")
+    str,
+    typer.Option(
+        "--run", envvar="OPS_RUN", help="The run's name; run.name of run.toml if not given."
+    ),
 ]
 ImageOption = Annotated[
     str,
     typer.Option("--image", envvar="IMAGE", help="The image by digest: REGISTRY/NAME@sha256:..."),
+]
+AllOption = Annotated[
+    bool, typer.Option("--all", help="Each run whose job is alive, or ended a while ago.")
+]
+SummaryOption = Annotated[
+    Path | None,
+    typer.Option("--summary", metavar="FILE", help="Also append it to this file, as Markdown."),
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")

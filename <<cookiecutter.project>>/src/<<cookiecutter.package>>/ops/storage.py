@@ -19,9 +19,15 @@ def write(url: str, text: str) -> None:
 
 def read_all(pattern: str) -> list[str]:
     """The texts of all files that match, by name. Raises Refused."""
+    return list(read_named(pattern).values())
+
+
+def read_named(pattern: str) -> dict[str, str]:
+    """The same with the files' paths. Raises Refused."""
     try:
         filesystem, path = fsspec.core.url_to_fs(pattern)
-        return [filesystem.cat_file(found).decode() for found in sorted(filesystem.glob(path))]
+        found = sorted(filesystem.glob(path))
+        return {name: filesystem.cat_file(name).decode() for name in found}
     except Exception as error:  # as above
         raise _refused("read", pattern, error) from None
 

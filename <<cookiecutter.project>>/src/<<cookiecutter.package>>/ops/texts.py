@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,6 +60,10 @@ def plan_text(result: Result) -> str:
         ("cost", f"{money} ({result['chip_hours']:.1f} chip-hours)"),
         ("prices", f"as of {result['prices_checked']}, in ops/prices.toml"),
     ]
+    return _pairs(rows)
+
+
+def _pairs(rows: Iterable[Sequence[str]]) -> str:
     table = Table(show_header=False, box=None)
     for row in rows:
         table.add_row(*row)
@@ -90,11 +95,29 @@ def submitted_text(result: Result) -> str:
     )
 
 
+def built_text(result: Result) -> str:
+    return f"{result['image']}\n  next        ops provision, then ops submit with this --image"
+
+
+def report_text(result: Result) -> str:
+    return _of_each(result, lambda one: f"run {one['run']}: {one['state']}\n{_pairs(one['rows'])}")
+
+
+def _of_each(result: Result, text: Callable[[Result], str]) -> str:
+    return "\n".join(text(one) for one in result["runs"]) or "no run is there to be looked at"
+
+
 def watched_text(result: Result) -> str:
+    if "runs" in result:
+        return _of_each(result, watched_text)
+    if result.get("alive"):
+        return f"run {result['run']} goes on by itself, up to its deadline\n  next        ops watch"
     return f"run {result['run']} succeeded\n  next        ops teardown"
 
 
 def torn_text(result: Result) -> str:
+    if "runs" in result:
+        return _of_each(result, torn_text)
     if result.get("alive"):
         return f"run {result['run']} is still alive: nothing was removed"
     if "would_remove" in result:
@@ -130,17 +153,18 @@ def cost_text(result: Result) -> str:
     return f"{had}\na run as it stands in run.toml: {most}, {estimate['chip_hours']:.1f} chip-hours"
 
 
-def sweep(done: Any) -> Result:
+def sweep(done: Any, spent: dict[str, Any]) -> Result:
+    """`spent` is the ledger's entry of a node pool, by the pool's text."""
     removed = done.removed
     return {
-        "looked_at": [_judgement(item) for item in done.judgements],
+        "looked_at": [_judgement(item, spent.get(str(item.thing))) for item in done.judgements],
         "removed": None if removed is None else [str(thing) for thing in removed.gone],
         "stayed": [str(thing) for thing in removed.stayed] if removed else [],
         "unseen": list(done.unseen),
     }
 
 
-def _judgement(item: Any) -> Result:
+def _judgement(item: Any, entry: Any) -> Result:
     thing = item.thing
     return {
         "thing": str(thing),
@@ -150,6 +174,8 @@ def _judgement(item: Any) -> Result:
         "reason": item.reason,
         "created_at": thing.owner.created_at,
         "expires_at": thing.owner.expires_at,
+        "chip_hours": entry.chip_hours if entry else None,
+        "usd": entry.usd if entry else None,
     }
 
 

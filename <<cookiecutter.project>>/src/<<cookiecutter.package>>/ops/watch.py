@@ -19,6 +19,10 @@ SILENT_SECONDS = 3600
 """How long the cluster may be out of reach before watching gives up; the job goes on meanwhile."""
 
 
+class StillRunning(Deadline):
+    """The time to watch is over; nothing is wrong with the run."""
+
+
 @dataclass
 class Watch:
     """One run, followed by asking; what was told already is not told again.
@@ -35,12 +39,16 @@ class Watch:
     _read_at: float | None = None
 
     def follow(self, timeout: float) -> Job:
-        """The job once it has ended, however. Raises Deadline after `timeout` seconds, NotFound."""
+        """The job once it has ended, however.
+
+        Raises StillRunning after `timeout` seconds, Deadline where the cluster stays out of reach,
+        NotFound.
+        """
         for _ in rounds(self.desk.clock, POLL_SECONDS, timeout):
             job = self._look()
             if job is not None and job.ended:
                 return job
-        raise Deadline(
+        raise StillRunning(
             f"run {self.desk.run} is still {self._state[1] or 'out of sight'} after {timeout:g} s",
             str(self.desk.place),
             "it goes on by itself, up to its deadline; `ops watch` follows it again",

@@ -1,0 +1,103 @@
+"""What a push needs around a run, as far as no cloud is needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from << cookiecutter.package >>.errors import Refused
+from << cookiecutter.package >>.ops import issue
+from << cookiecutter.package >>.ops.report import MOST_POINTS, Report, _points
+from << cookiecutter.package >>.ops.summaries import append, picture, run_markdown, sweep_markdown
+
+REPORT = Report(
+    run="run-1",
+    state="succeeded",
+    slice="1 x v5e 2x2",
+    chips=4,
+    step=100,
+    steps=100,
+    points=tuple((step, 5 - step / 50) for step in range(1, 101)),
+    tokens_per_second=12345.6,
+    mfu=0.421,
+    goodput=None,
+    seconds=3600.0,
+    chip_hours=4.0,
+    usd=4.8,
+    checkpoint="gs://b/runs/run-1/checkpoints/step-00000100-0a0b0c0d",
+    folder="gs://b/runs/run-1",
+)
+
+
+def test_a_summary_tells_what_a_run_did_and_how_to_go_on() -> None:
+    text = run_markdown(REPORT)
+    for words in ("12,346", "42.1%", "60 min", "at most $4.80", "step-00000100", "loss.svg"):
+        assert words in text
+    assert text.count("```") == 2, "one diagram"
+    assert "raise train.steps" in text
+    assert "from its newest checkpoint" in run_markdown(replace(REPORT, step=50))
+
+
+def test_what_is_not_known_is_said() -> None:
+    nothing = replace(REPORT, points=(), tokens_per_second=None, mfu=None, seconds=None, usd=None)
+    text = run_markdown(replace(nothing, checkpoint=None))
+    assert "mermaid" not in text
+    assert "| loss | none yet |" in text and "price unknown" in text
+
+
+def test_a_long_run_s_diagram_stays_readable() -> None:
+    (line,) = (line for line in run_markdown(REPORT).splitlines() if line.startswith("    line ["))
+    assert line.count(",") < 40
+
+
+def test_a_long_run_s_curve_is_thinned_and_ends_with_its_newest_loss() -> None:
+    rows = [{"step": step, "loss": float(step)} for step in range(10 * MOST_POINTS + 1)]
+    assert len(_points(rows)) <= MOST_POINTS
+    assert _points(rows)[-1] == (10 * MOST_POINTS + 1, 10.0 * MOST_POINTS)
+    assert [step for step, _ in _points(rows[:3])] == [1, 2, 3]
+
+
+def test_the_picture_is_one() -> None:
+    assert "<svg" in picture(REPORT)
+
+
+def test_a_summary_is_appended_and_its_faults_are_told(tmp_path: Path) -> None:
+    append(None, "x")
+    for _ in range(2):
+        append(tmp_path / "summary", "x")
+    assert (tmp_path / "summary").read_text() == "x\nx\n"
+    with pytest.raises(Refused, match="cannot be written"):
+        append(tmp_path, "x")
+
+
+def test_a_sweep_s_summary_says_what_how_long_and_how_much() -> None:
+    item = {
+        **{"thing": "node pool p", "run": "r", "fate": "remove", "reason": "expired"},
+        **{"created_at": 0, "chip_hours": 8.0, "usd": 9.6},
+    }
+    result = {"looked_at": [item], "removed": None, "stayed": [], "unseen": ["location x"]}
+    text = sweep_markdown(result, 7200)
+    for words in ("1 would be removed", "| 2.0 h | at most $9.60 |", "location x"):
+        assert words in text
+
+
+@pytest.mark.parametrize(("titles", "verb"), [([], "create"), ([issue.TITLE], "comment")])
+def test_there_is_one_issue(titles: list[str], verb: str) -> None:
+    called: list[str] = []
+
+    def gh(words: Sequence[str]) -> tuple[int, str, str]:
+        called.append(words[2])
+        known = [{"number": n, "title": title} for n, title in enumerate(["other", *titles])]
+        return 0, json.dumps(known), ""
+
+    issue.tell("text", gh)
+    assert called == ["list", verb]
+
+
+def test_what_github_refuses_is_told() -> None:
+    with pytest.raises(Refused, match="issues: write"):
+        issue.tell("text", lambda words: (1, "", "403"))
