@@ -48,8 +48,9 @@ def ops(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, types."""
+    """Style, types, and k8s/ against run.toml."""
     install(session, "lint")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("mypy")
+    session.run("ops", "render", "--check")
