@@ -242,3 +242,13 @@ def test_fewer_slices_than_before_are_told(tmp_path: Path) -> None:
         fewer = Life(life.cloud, life.folder, *life.overrides, "hardware.slices=1")
         with pytest.raises(part("errors").InputError, match="made with other settings"):
             fewer.provision()
+
+
+def test_the_log_is_that_of_the_newest_submission(life: Life) -> None:
+    begin(life, seconds=300, log="the second try")
+    life.cloud.clock.sleep(300)
+    store = life.cloud.gke.cluster("us-central1", "tpu-training").kubernetes.store
+    labels = {"job-name": "tpu-training"}
+    first = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "submitter"}]}}
+    store.put("pods", "tpu-training-first", {**first, "status": {"phase": "Pending"}}, 0.0)
+    assert part("ops.watch").log_of(life.desk()) == "the second try\n"

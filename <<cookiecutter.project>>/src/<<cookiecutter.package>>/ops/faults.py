@@ -53,7 +53,11 @@ _QUOTA = re.compile(r"quota[_ ]?exceeded|exceeded quota|quota '|limit: 0|insuffi
 _STOCKOUT = re.compile(
     r"stockout|resource_pool_exhausted|does not have enough resources|not enough capacity", re.I
 )
-_BUSY = re.compile(r"incompatible operation|operation in (progress|flight)|being created", re.I)
+_BUSY = re.compile(
+    r"incompatible operation|operation in (progress|flight)|is being (created|updated|upgraded)"
+    r"|currently (creating|updating|upgrading|repairing|deleting)",
+    re.I,
+)
 _BY_STATUS = {
     401: Kind.LOGIN,
     403: Kind.DENIED,

@@ -9,6 +9,7 @@ from ..errors import Deadline, Failure, NoCapacity, NotFound
 from .clock import rounds
 from .desk import Desk
 from .job import Job, job_of
+from .kube import Kube
 from .owned import rayjob_name
 from .reasons import Reason, concerning, reasons
 from .remote import Missing
@@ -105,9 +106,10 @@ class Watch:
         kube, now = self.desk.kube(self.desk.place), self.desk.clock.now()
         # Overlapping, because the two clocks differ; lines seen before are known by their time.
         since = None if self._read_at is None else int(now - self._read_at) + OVERLAP_SECONDS
-        for pod in kube.pods(f"job-name={job.name}")[:1]:
-            for line in kube.log(pod["metadata"]["name"], since).splitlines():
+        if pod := _submitter(kube, job.name):
+            for line in kube.log(pod, since).splitlines():
                 stamp, _, words = line.partition(" ")
+                stamp = stamp.rstrip("Z")  # 5.5 comes before 5.51, and 5.5Z would not
                 if stamp > self._log_seen:
                     self._log_seen = stamp
                     print(words, file=sys.stderr, flush=True)
@@ -117,15 +119,22 @@ class Watch:
 def log_of(desk: Desk) -> str:
     """The log of the run's job as it is now. Raises NotFound, Failure."""
     kube = desk.kube(desk.place)
-    pods = kube.pods(f"job-name={rayjob_name(desk.run)}")
-    if not pods:
+    pod = _submitter(kube, rayjob_name(desk.run))
+    if pod is None:
         raise NotFound(
             f"run {desk.run} has no log yet",
             str(desk.place),
             "`ops status` tells its state; the log of a failed run lies in the bucket",
         )
-    lines = kube.log(pods[0]["metadata"]["name"]).splitlines()
+    lines = kube.log(pod).splitlines()
     return "".join(f"{line.partition(' ')[2]}\n" for line in lines)
+
+
+def _submitter(kube: Kube, job: str) -> str | None:
+    """The newest pod that submitted the job: a failed submission is tried again by another."""
+    pods = kube.pods(f"job-name={job}")
+    newest = max(pods, key=lambda pod: pod["metadata"]["creationTimestamp"], default=None)
+    return newest["metadata"]["name"] if newest else None
 
 
 def verdict(job: Job, waited_for: list[Reason]) -> Failure | None:
