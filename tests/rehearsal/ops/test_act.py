@@ -38,6 +38,9 @@ runs:
       shell: bash
 """
 
+ACT = Path(sys.executable).with_name("act")
+"""Beside Python, where the package installs it: nothing else puts it on PATH."""
+
 
 class Push:
     """A push to main of a made project, or another event, run by act in a copy of it."""
@@ -94,7 +97,7 @@ class Push:
         self.log = self.folder / "act.log"
         return subprocess.Popen(
             [
-                *("act", event, "-W", f".github/workflows/{workflow}.yml"),
+                *(str(ACT), event, "-W", f".github/workflows/{workflow}.yml"),
                 *("-P", "ubuntu-24.04=-self-hosted", "-e", str(self.folder / "event.json")),
                 *options,
                 *variables,
