@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.ops.life import KINDS, PACKAGE, ZONES, Life, simulated
-from rehearsal.ops.test_command import login
+from rehearsal.ops.test_command import heed_interrupts, login
 from rehearsal.ops.test_crash import assert_nothing_left
 from rehearsal.ops.test_push import DOCKER, GH, stand_in
 from rehearsal.ops.test_sweep import plant
@@ -107,6 +107,7 @@ class Push:
             stdout=self.log.open("w"),
             stderr=subprocess.STDOUT,
             text=True,
+            preexec_fn=heed_interrupts,
         )
 
     def wait_for(self, words: str) -> None:

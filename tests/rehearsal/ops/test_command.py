@@ -39,6 +39,11 @@ def login(folder: Path, url: str) -> str:
     return str(path)
 
 
+def heed_interrupts() -> None:
+    """What a shell runs in the background ignores them, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Shell:
     """`ops VERB ...` in a project's folder, logged in to the simulated cloud."""
 
@@ -57,6 +62,7 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=heed_interrupts,
         )
 
     def run(self, *words: str, code: int = 0) -> str:
