@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rehearsal.ops.life import IMAGE, Life, part, simulated
-from rehearsal.ops.test_command import JOB_SECONDS, RATE, Shell
+from rehearsal.ops.test_command import JOB_SECONDS, LONG, RATE, Shell
 from rehearsal.ops.test_crash import assert_nothing_left
 from rehearsal.ops.test_sweep import plant
 
@@ -44,7 +44,7 @@ if sys.argv[2] == "list":
 
 @pytest.fixture
 def life(tmp_path: Path) -> Any:
-    with simulated(tmp_path) as life:
+    with simulated(tmp_path, *LONG) as life:
         life.cloud.jobs.behave("", seconds=JOB_SECONDS)
         life.cloud.run(RATE)
         yield life
@@ -82,7 +82,7 @@ def test_a_report_tells_what_a_run_did_and_cost(life: Life, tmp_path: Path) -> N
     ops.run("submit", "--image", IMAGE)
     trained(tmp_path)
     assert ops.json("report")["runs"][0]["state"] == "still running"
-    life.cloud.clock.sleep(JOB_SECONDS)
+    life.cloud.jobs.finish()
     life.watch()
     (found,) = ops.json("report", "--summary", str(summary))["runs"]
     assert (found["state"], found["step"], found["chips"]) == ("succeeded", 50, 4)
