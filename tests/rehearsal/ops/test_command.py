@@ -115,13 +115,19 @@ def test_a_dry_run_asks_nobody(life: Life, tmp_path: Path) -> None:
     assert life.cloud.calls == []
 
 
-def test_sigkill_while_provisioning_and_the_same_command_again(life: Life, tmp_path: Path) -> None:
-    ops = Shell(life, tmp_path)
+def provisioning(life: Life, ops: Shell) -> subprocess.Popen[str]:
+    """`ops provision`, once it has asked for a node pool."""
     process = ops.begin("provision")
     deadline = time.monotonic() + PATIENCE_SECONDS
     while "CreateNodePool" not in [call.method for call in life.cloud.calls]:
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.01)
+    return process
+
+
+def test_sigkill_while_provisioning_and_the_same_command_again(life: Life, tmp_path: Path) -> None:
+    ops = Shell(life, tmp_path)
+    process = provisioning(life, ops)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert len(ops.json("provision")["pools"]) == 1
@@ -131,11 +137,7 @@ def test_sigkill_while_provisioning_and_the_same_command_again(life: Life, tmp_p
 
 def test_an_interrupted_command_says_how_to_go_on(life: Life, tmp_path: Path) -> None:
     ops = Shell(life, tmp_path)
-    process = ops.begin("provision")
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while "CreateNodePool" not in [call.method for call in life.cloud.calls]:
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.01)
+    process = provisioning(life, ops)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130

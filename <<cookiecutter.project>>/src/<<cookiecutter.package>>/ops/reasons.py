@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .faults import Kind, kind_of_text
+from .pods import TPU_RESOURCE
 
 Object = dict[str, Any]
 
@@ -24,7 +25,6 @@ class Reason:
         return f"{self.text}\n  what to do: {self.remedy}"
 
 
-TPU = "google.com/tpu"
 _IMAGE = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName")
 _REMEDIES = {
     "capacity": "wait, or run `ops teardown` and try another zone or kind of capacity",
@@ -68,7 +68,7 @@ def _node(pods: Iterable[Object]) -> Reason | None:
 
 def _wants_tpu(pod: Object) -> bool:
     containers = (pod.get("spec") or {}).get("containers") or ()
-    return any(TPU in ((c.get("resources") or {}).get("limits") or {}) for c in containers)
+    return any(TPU_RESOURCE in ((c.get("resources") or {}).get("limits") or {}) for c in containers)
 
 
 def _event(event: Object) -> Reason | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Kind = Literal[
     "unavailable",
@@ -17,17 +17,7 @@ Kind = Literal[
     "broken",
     "empty",
 ]
-KINDS: tuple[Kind, ...] = (
-    "unavailable",
-    "unavailable-after",
-    "timeout-before",
-    "timeout-after",
-    "denied",
-    "unauthenticated",
-    "exhausted",
-    "broken",
-    "empty",
-)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True)
