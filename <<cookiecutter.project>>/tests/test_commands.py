@@ -60,6 +60,13 @@ def test_no_ray_cluster_is_told(tmp_path: Path) -> None:
     assert_told(done, 3, "no Ray cluster", "--local")
 
 
+def test_ray_that_cannot_start_is_told(tmp_path: Path) -> None:
+    make_shard(tmp_path / "data")
+    (tmp_path / "file").touch()
+    done = command("train", "--local", *sets(overrides(tmp_path)), RAY_TMPDIR=str(tmp_path / "file"))
+    assert_told(done, 4, "Ray did not start", "--in-process")
+
+
 def test_a_signal_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
     make_shard(tmp_path / "data")
     words = sets(overrides(tmp_path, train_steps=100_000, checkpoint_every=100_000))

@@ -27,7 +27,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from .backend import host_config
 from .config import Config, Hardware
-from .errors import Failure, NotFound
+from .errors import Failure, NotFound, Refused
 from .group import Agreed
 from .stop import ask_to_end, on_signals
 from .wish import Wish
@@ -58,12 +58,28 @@ def connect(local: bool) -> None:
         if not local:
             _reach(os.environ.get("RAY_ADDRESS", ""))
         ray.init(address="local" if local else "auto", logging_level="error")
-    except OSError:
-        raise NotFound(
-            "there is no Ray cluster here",
-            "RAY_ADDRESS, or a cluster on this machine",
-            "train on this machine's CPU with --local, or submit the job to a cluster",
-        ) from None
+    except Exception as error:  # Ray raises many kinds, Exception itself among them
+        raise (_not_started if local else _not_joined)(error) from None
+
+
+def _not_started(error: Exception) -> Refused:
+    return Refused(
+        f"Ray did not start: {_first_line(error)}",
+        "this machine; Ray's logs are in /tmp/ray/session_latest/logs",
+        "free memory and processors and try again, or train without Ray's processes: --in-process",
+    )
+
+
+def _not_joined(error: Exception) -> NotFound:
+    return NotFound(
+        f"no Ray cluster could be joined: {_first_line(error)}",
+        "RAY_ADDRESS, or a cluster on this machine",
+        "train on this machine's CPU with --local, or submit the job to a cluster",
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _reach(address: str) -> None:
