@@ -252,6 +252,16 @@ def test_a_repository_that_is_none_is_refused(name: str) -> None:
         steps(config(), name, "")
 
 
+def test_it_ends_with_what_gives_the_repository_its_login() -> None:
+    words = ["bootstrap", "--dry-run", "--config", str(RUN_TOML)]
+    asked = CliRunner().invoke(app, [*words, "--repository", "me/training"]).stdout.splitlines()
+    provider, account = (line for line in asked if line.startswith("gh variable set"))
+    assert "WORKLOAD_IDENTITY_PROVIDER --repo me/training" in provider
+    assert "/workloadIdentityPools/github-" in provider and provider.endswith("/providers/github")
+    assert account.endswith(".iam.gserviceaccount.com")
+    assert "gh variable" not in CliRunner().invoke(app, words).stdout
+
+
 def test_a_registry_is_taken_apart() -> None:
     place = repository(f"{REGISTRY}/images")
     assert (place.location, place.project, place.name) == ("us-central1", "my-project", "demo")

@@ -90,16 +90,17 @@ class Bootstrap:
         )
 
     def _show(self, words: Words, fresh: bool) -> Any:
-        return self._gcloud.show(self._numbered(words), fresh)
+        return self._gcloud.show(self.numbered(words), fresh)
 
     def _make(self, step: Step, commands: Sequence[Words]) -> None:
         if step.made:
             return step.made()
         for words in commands:
-            self._gcloud.make(self._numbered(words))
+            self._gcloud.make(self.numbered(words))
         return None
 
-    def _numbered(self, words: Words) -> Words:
+    def numbered(self, words: Words) -> Words:
+        """The command with the project's number in its place."""
         if not any(NUMBER in word for word in words):
             return words
         found = self._gcloud.show(("gcloud", "projects", "describe", self._project))
@@ -117,9 +118,10 @@ def commands(steps: Iterable[Step], project: str) -> list[str]:
     return [shell(words, project) for step in steps if not step.skipped for words in step.make]
 
 
-def described(steps: Iterable[Step], project: str) -> dict[str, Any]:
+def described(steps: Iterable[Step], project: str, then: Sequence[Words] = ()) -> dict[str, Any]:
     """What would be done, step by step; asks nobody."""
     return {
+        "then": [shell(words, project) for words in then],
         "steps": [
             {
                 "name": step.name,
@@ -129,13 +131,15 @@ def described(steps: Iterable[Step], project: str) -> dict[str, Any]:
                 "commands": commands([step], project),
             }
             for step in steps
-        ]
+        ],
     }
 
 
-def report(done: Sequence[Done]) -> dict[str, Any]:
+def report(done: Sequence[Done], then: Sequence[Words] = ()) -> dict[str, Any]:
+    """`then` are commands for elsewhere, which the person gives."""
     changed = sum(item.outcome in ("made", "mended") for item in done)
-    return {"steps": [asdict(item) for item in done], "changed": changed}
+    steps = [asdict(item) for item in done]
+    return {"steps": steps, "changed": changed, "then": [shlex.join(words) for words in then]}
 
 
 def report_text(result: dict[str, Any]) -> str:
@@ -146,4 +150,6 @@ def report_text(result: dict[str, Any]) -> str:
     ]
     changed = result["changed"]
     end = f"{changed} made or mended" if changed else "everything was there; nothing was changed"
-    return "\n".join([*lines, f"{end}\n  next        ops doctor"])
+    return "\n".join(
+        [*lines, end, *(f"  next        {line}" for line in (*result["then"], "ops doctor"))]
+    )

@@ -6,10 +6,13 @@ import re
 
 from ..config import Config
 from ..errors import InputError
+from .accounts import account
 from .bootstrap import NUMBER, Step
 from .bootstrap_rights import on_account
+from .gcloud import Words
 
 ISSUER = "https://token.actions.githubusercontent.com"
+PROVIDER = "github"
 # A subject has at most 127 bytes, and GitHub's own holds the name of the branch.
 MAPPING = (
     "google.subject=assertion.repository_id + '/' + assertion.run_id,"
@@ -25,12 +28,33 @@ def github(config: Config, name: str) -> list[Step]:
         return [Step("GitHub login", why, skipped=skipped)]
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[\w.-]{1,100}", name, re.ASCII):
         raise InputError(f'"{name}" is no GitHub repository', "--repository", "give OWNER/REPO")
-    pool = f"github-{config.cloud.cluster}"
-    path = f"projects/{NUMBER}/locations/global/workloadIdentityPools/{pool}"
-    member = f"principalSet://iam.googleapis.com/{path}/attribute.repository/{name}"
+    pool = _pool_id(config)
+    member = f"principalSet://iam.googleapis.com/{_path(config)}/attribute.repository/{name}"
     whose = f"workflows of {name}"
     binding = on_account(config, "build", member, "roles/iam.workloadIdentityUser", whose)
     return [_pool(config, pool, why), _provider(config, pool, name), binding]
+
+
+def variables(config: Config, name: str) -> list[Words]:
+    """What gives the repository's workflows their login; without a repository, nothing."""
+    if not name:
+        return []
+    values = {
+        "WORKLOAD_IDENTITY_PROVIDER": f"{_path(config)}/providers/{PROVIDER}",
+        "SERVICE_ACCOUNT": account(config.cloud, "build"),
+    }
+    command = ("gh", "variable", "set")
+    return [
+        (*command, key, "--repo", name, "--body", value) for key, value in values.items() if name
+    ]
+
+
+def _pool_id(config: Config) -> str:
+    return f"github-{config.cloud.cluster}"
+
+
+def _path(config: Config) -> str:
+    return f"projects/{NUMBER}/locations/global/workloadIdentityPools/{_pool_id(config)}"
 
 
 def _pool(config: Config, pool: str, why: str) -> Step:
@@ -50,7 +74,7 @@ def _pool(config: Config, pool: str, why: str) -> Step:
 def _provider(config: Config, pool: str, name: str) -> Step:
     command = ("gcloud", "iam", "workload-identity-pools", "providers")
     scope = (f"--workload-identity-pool={pool}", "--location=global")
-    where = ("github", *scope, f"--project={config.cloud.project}")
+    where = (PROVIDER, *scope, f"--project={config.cloud.project}")
     condition = f"assertion.repository == '{name}'"
     rules = (
         f"--issuer-uri={ISSUER}",

@@ -81,20 +81,23 @@ def bootstrap(
     Run again it changes nothing. `--dry-run` prints the commands and runs none.
     """
     from . import bootstrap as work
+    from .bootstrap_github import variables
     from .bootstrap_steps import steps
 
     if dry_run:
         found = opening.settings(config, overrides)
         planned = steps(found, repository, trigger)
-        result = work.described(planned, found.cloud.project)
+        result = work.described(planned, found.cloud.project, variables(found, repository))
         return show(result, as_json, _lines)
     with opening.desk(config, overrides) as desk:
         from .gcloud import Gcloud
 
         planned = steps(desk.config, repository, trigger, *_pods_account(desk))
         gcloud = Gcloud(desk.clock, desk.say)
-        done = work.Bootstrap(gcloud, desk.clock, desk.say, desk.project).run(planned)
-    return show(work.report(done), as_json, work.report_text)
+        making = work.Bootstrap(gcloud, desk.clock, desk.say, desk.project)
+        done = making.run(planned)
+        then = [making.numbered(words) for words in variables(desk.config, repository)]
+    return show(work.report(done, then), as_json, work.report_text)
 
 
 def render(
@@ -133,7 +136,8 @@ def _rendered_text(result: dict[str, Any], verb: str) -> str:
 
 
 def _lines(result: dict[str, Any]) -> str:
-    return "\n".join(line for step in result["steps"] for line in step["commands"])
+    commands = [line for step in result["steps"] for line in step["commands"]]
+    return "\n".join([*commands, *result["then"]])
 
 
 def _pods_account(desk: Desk) -> Any:
