@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -22,6 +23,7 @@ ROOT = Path(__file__).parent
 DEMO = ROOT / "build" / "demo"
 PROJECT = "tpu-training"
 OPS = "tests/rehearsal/ops"
+OTHER_ANSWERS = ("ci=github", "ci=cloudbuild", "framework=torch_tpu")
 
 
 def install(session: nox.Session, *groups: str) -> None:
@@ -75,6 +77,27 @@ def project(session: nox.Session) -> None:
     in_project(session, made, "-s", *(session.posargs or ("lint", "tests")))
 
 
+@nox.session
+def answers(session: nox.Session) -> None:
+    """The same for the answers that leave something out: `nox -s answers -- ci=github`."""
+    install(session, "bake")
+    for answer in session.posargs or OTHER_ANSWERS:
+        made = bake(session, fresh(session.name), answer)
+        in_project(session, made, "-s", "lint", "tests")
+
+
+@nox.session
+@nox.parametrize("resolution", ["lowest-direct", "highest"])
+def versions(session: nox.Session, resolution: str) -> None:
+    """The generated project's tests with the oldest and the newest versions that it admits."""
+    install(session, "bake")
+    made = bake(session, fresh("versions"))
+    wanted = ("--editable", str(made), "--group", f"{made / 'pyproject.toml'}:tests")
+    session.install(*wanted, "--resolution", resolution)
+    with session.chdir(made):
+        session.run("pytest", *session.posargs)
+
+
 def project_python(session: nox.Session, *groups: str) -> tuple[str, dict[str, str]]:
     """The Python of a generated project's own environment, with `groups` of ours beside it, and the
     variables that tell a script where the project lies."""
@@ -95,6 +118,12 @@ def rehearsal(session: nox.Session) -> None:
     Every process at five random moments: `nox -s rehearsal -- --kills 5`.
     """
     rehearse(session, "tests/rehearsal", "--ignore", OPS)
+
+
+@nox.session
+def kills(session: nox.Session) -> None:
+    """Every process killed at five random moments: hours."""
+    rehearse(session, "tests/rehearsal/test_kill.py", "--kills", "5")
 
 
 @nox.session
@@ -183,6 +212,38 @@ def bake_session(session: nox.Session) -> None:
     folder = fresh("bake")
     bake(session, folder, *session.posargs)
     session.log(f"made in {folder}")
+
+
+@nox.session
+def cloud(session: nox.Session) -> None:
+    """A real run on Google Cloud; it costs money: `nox -s cloud -- gcp_project=ID bucket=NAME`."""
+    made, ops = on_google_cloud(session)
+    session.run("python", "tools/cloud_run.py", str(made), ops)
+
+
+@nox.session
+def sweep(session: nox.Session) -> None:
+    """Removes what `cloud` left behind, with the same answers."""
+    made, ops = on_google_cloud(session)
+    with session.chdir(made):
+        session.run(ops, "sweep", "--yes", external=True)
+
+
+def on_google_cloud(session: nox.Session) -> tuple[Path, str]:
+    """A project with the answers given here or in ANSWERS, and the `ops` installed for it."""
+    given = session.posargs or os.environ.get("ANSWERS", "").split()
+    if not given:
+        session.skip("no answers are given: it needs a Google Cloud project and a bucket")
+    install(session, "bake")
+    made = bake(session, fresh("cloud"), *given)
+    in_project(session, made, "-s", "ops", "--install-only")
+    return made, str(made / ".nox" / "ops" / "bin" / "ops")
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """The notes of a tag, where all is ready for it: `nox -s release -- v1.2.0`."""
+    session.run("python", "tools/release.py", *session.posargs)
 
 
 @nox.session
