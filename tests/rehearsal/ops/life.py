@@ -31,10 +31,11 @@ class Killed(BaseException):
 class Life:
     """One process after another working for one run, all against the same cloud.
 
-    `folder` stands for the bucket. Settings are those of the generated run.toml, with `overrides`.
+    `folder` stands for the bucket, or is one. Settings are those of the generated run.toml, with
+    `overrides`.
     """
 
-    def __init__(self, cloud: Simulation, folder: Path, *overrides: str) -> None:
+    def __init__(self, cloud: Simulation, folder: Path | str, *overrides: str) -> None:
         self.cloud, self.folder = cloud, folder
         self.overrides = [
             f"run.storage={folder}",
@@ -132,7 +133,7 @@ def _Counting(life: Life, desk: Any) -> Any:  # noqa: N802 (a class whose base i
 
 
 @contextmanager
-def simulated(folder: Path, *overrides: str, **options: Any) -> Iterator[Life]:
+def simulated(folder: Path | str, *overrides: str, **options: Any) -> Iterator[Life]:
     """A cloud with the project's cluster in it, and a life; gcloud's variables point there."""
     kept = dict(os.environ)
     with Simulation(part("slices"), project="my-gcp-project") as cloud:

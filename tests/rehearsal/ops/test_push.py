@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 
 from rehearsal.ops.life import IMAGE, Life, part, simulated
@@ -50,19 +51,21 @@ def life(tmp_path: Path) -> Any:
         yield life
 
 
-def trained(folder: Path, steps: int = 50) -> None:
-    """What a training leaves in the bucket."""
-    checkpoint = folder / RUN / "checkpoints" / "step-00000050-0a0b0c0d"
-    checkpoint.mkdir(parents=True)
+def trained(storage: str, run: str = RUN, steps: int = 50) -> str:
+    """What a training leaves in the bucket: the path of its newest checkpoint."""
+    files, place = fsspec.core.url_to_fs(f"{storage}/{run}")
+    checkpoint = f"{place}/checkpoints/step-00000050-0a0b0c0d"
     progress = {"began": 1.0, "productive_seconds": 5.0}
     content = {"content": {"step": 50, "progress": progress}, "sha256": ""}
-    (checkpoint / "checkpoint.json").write_text(json.dumps(content))
     rows = [
         {"step": n, "loss": 5 - n / 50, "tokens_per_second": 1000.0 + n, "mfu": 0.4}
         for n in range(steps)
     ]
     lines = "".join(f"{json.dumps(row)}\n" for row in rows)
-    (folder / RUN / "metrics.jsonl").write_text(lines + '{"step": 5')
+    files.makedirs(checkpoint, exist_ok=True)
+    files.pipe_file(f"{checkpoint}/checkpoint.json", json.dumps(content).encode())
+    files.pipe_file(f"{place}/metrics.jsonl", (lines + '{"step": 5').encode())
+    return checkpoint
 
 
 def stand_in(folder: Path, name: str, text: str) -> Path:
@@ -80,7 +83,7 @@ def test_a_report_tells_what_a_run_did_and_cost(life: Life, tmp_path: Path) -> N
     assert "none yet" in ops.run("report", "--summary", str(summary)), "before anything is there"
     ops.run("provision")
     ops.run("submit", "--image", IMAGE)
-    trained(tmp_path)
+    trained(str(tmp_path))
     assert ops.json("report")["runs"][0]["state"] == "still running"
     life.cloud.jobs.finish()
     life.watch()
