@@ -42,7 +42,7 @@ def test_a_job_that_fails_is_told_and_cleared_up(life: Life, tmp_path: Path) -> 
     build = Build(life, tmp_path)
     assert build.end() != 0, build.text()
     assert build.begun == CHAIN, "what failed is told by the last step"
-    assert "boom" in build.text() and f"{RUN} failed" in build.text(), build.text()
+    assert "boom" in build.text() and f"run {RUN}: failed" in build.text(), build.text()
     assert evidence(life)
     assert_kept(checkpoint)
     assert_nothing_left(life)
