@@ -79,15 +79,14 @@ class Chroot:
         return Step(f"{instruction} {value}", seconds=time.monotonic() - began).told()
 
     def _from(self, value: str) -> None:
-        words = Template(value).substitute(self.arguments).split()
-        stage = Stage(self.folder / f"stage-{len(self.stages)}")
-        stage.root.mkdir()
-        subprocess.run(["tar", "-xpf", words[0], "-C", str(stage.root)], check=True)
-        shutil.copy("/etc/resolv.conf", stage.root / "etc/resolv.conf")
-        if own := trusted():
-            shutil.copy(own, stage.root / CERTIFICATES.lstrip("/"))
-            stage.variables |= {"SSL_CERT_FILE": CERTIFICATES, "PIP_CERT": CERTIFICATES}
-        self.stages[words[-1]] = stage
+        origin, *_, name = Template(value).substitute(self.arguments).split()
+        root = self.folder / f"stage-{len(self.stages)}"
+        if before := self.stages.get(origin):
+            subprocess.run(["cp", "--archive", str(before.root), str(root)], check=True)
+            known = dict(before.variables)
+            self.stages[name] = Stage(root, variables=known, place=before.place)
+        else:
+            self.stages[name] = _unpacked(Path(origin), root)
 
     def _arg(self, value: str) -> None:
         name, _, default = value.partition("=")
@@ -123,6 +122,17 @@ class Chroot:
 
     def _inside(self, path: str) -> Path:
         return self._stage.root / path.lstrip("/")
+
+
+def _unpacked(base: Path, root: Path) -> Stage:
+    root.mkdir()
+    subprocess.run(["tar", "-xpf", str(base), "-C", str(root)], check=True)
+    shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+    stage = Stage(root)
+    if own := trusted():
+        shutil.copy(own, root / CERTIFICATES.lstrip("/"))
+        stage.variables |= {"SSL_CERT_FILE": CERTIFICATES, "PIP_CERT": CERTIFICATES}
+    return stage
 
 
 def _copied(source: Path, place: Path) -> None:
