@@ -39,4 +39,4 @@ def _packages(text: str) -> Iterator[tuple[str, set[str]]]:
     for block in blocks:
         name, _, comments = block.partition("==")
         if comments:
-            yield name, set(re.findall(r"^    # (?:via|  )\s*(\S+)", comments, re.M))
+            yield name, set(re.findall(r"^    # (?:via |  )(\S+)", comments, re.M))
