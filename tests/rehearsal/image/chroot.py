@@ -79,7 +79,8 @@ class Chroot:
         return Step(f"{instruction} {value}", seconds=time.monotonic() - began).told()
 
     def _from(self, value: str) -> None:
-        origin, *_, name = Template(value).substitute(self.arguments).split()
+        words = Template(value).substitute(self.arguments).split()
+        origin, name = words[0], words[-1]
         root = self.folder / f"stage-{len(self.stages)}"
         if before := self.stages.get(origin):
             subprocess.run(["cp", "--archive", str(before.root), str(root)], check=True)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -72,11 +73,13 @@ def image(project: Path, backend: str, tmp_path_factory: pytest.TempPathFactory)
 
 def _builder(name: str, folders: pytest.TempPathFactory) -> tuple[Builder, str]:
     """One that works here, with its base."""
+    folder = folders.mktemp("buildah")
     try:
-        buildah = Buildah(folders.mktemp("buildah"))
+        buildah = Buildah(folder)
         return buildah, buildah.base(name)
     except (OSError, subprocess.CalledProcessError) as error:
         told = getattr(error, "stderr", None) or error
+        shutil.rmtree(folder)
         print(f"buildah does not work here, the same steps are taken in a chroot: {told}")
     chroot = Chroot(folders.mktemp("chroot"))
     return chroot, chroot.base(name)
