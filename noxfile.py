@@ -24,6 +24,11 @@ DEMO = ROOT / "build" / "demo"
 PROJECT = "tpu-training"
 OPS = "tests/rehearsal/ops"
 OTHER_ANSWERS = ("ci=github", "ci=cloudbuild", "framework=torch_tpu")
+IMAGE = "tests/rehearsal/image"
+ALONE = (
+    *("-v", "-ra", "--rootdir=tests/rehearsal", "--confcutdir=tests/rehearsal"),
+    *("-p", "no:cacheprovider"),
+)
 
 
 def install(session: nox.Session, *groups: str) -> None:
@@ -99,8 +104,8 @@ def versions(session: nox.Session, resolution: str) -> None:
 
 
 def project_python(session: nox.Session, *groups: str) -> tuple[str, dict[str, str]]:
-    """The Python of a generated project's own environment, with `groups` of ours beside it, and the
-    variables that tell a script where the project lies."""
+    """The Python of a generated project's own environment, with `groups` of ours beside it, and
+    what names the project."""
     install(session, "bake")
     made = bake(session, fresh(session.name))
     in_project(session, made, "-s", "tests", "--install-only")
@@ -108,7 +113,7 @@ def project_python(session: nox.Session, *groups: str) -> tuple[str, dict[str, s
     chosen = [word for group in groups for word in ("--group", group)]
     if chosen:
         session.run("uv", "pip", "install", "--python", python, *chosen)
-    return python, {"PROJECT": str(made), "PACKAGE": PROJECT.replace("-", "_")}
+    return python, named(made)
 
 
 @nox.session
@@ -117,7 +122,7 @@ def rehearsal(session: nox.Session) -> None:
 
     Every process at five random moments: `nox -s rehearsal -- --kills 5`.
     """
-    rehearse(session, "tests/rehearsal", "--ignore", OPS)
+    rehearse(session, "tests/rehearsal", "--ignore", OPS, "--ignore", IMAGE)
 
 
 @nox.session
@@ -135,9 +140,22 @@ def ops(session: nox.Session) -> None:
 
 def rehearse(session: nox.Session, folder: str, *words: str) -> None:
     python, where = project_python(session, "rehearsal")
-    alone = ("--rootdir=tests/rehearsal", "--confcutdir=tests/rehearsal", "-p", "no:cacheprovider")
-    command = (python, "-m", "pytest", "-v", *alone, folder, *words, *session.posargs)
+    command = (python, "-m", "pytest", *ALONE, folder, *words, *session.posargs)
     session.run(*command, env=where, external=True)
+
+
+@nox.session
+def image(session: nox.Session) -> None:
+    """The Dockerfile of a generated project, built with no container engine and looked into; as
+    root, with buildah and debootstrap from Debian's or Ubuntu's packages."""
+    install(session, "bake", "image")
+    made = bake(session, fresh(session.name))
+    session.run("pytest", *ALONE, "--capture=no", IMAGE, *session.posargs, env=named(made))
+
+
+def named(project: Path) -> dict[str, str]:
+    """The variables that tell a test or a script where the project lies."""
+    return {"PROJECT": str(project), "PACKAGE": PROJECT.replace("-", "_")}
 
 
 @nox.session
@@ -182,7 +200,8 @@ def cookiecutter_choices() -> dict[str, list[str]]:
 
 
 def workflow_linters(place: Path) -> list[tuple[str, ...]]:
-    """What reads the workflow files of this folder; actionlint calls shellcheck itself."""
+    """What reads the workflow files of this folder, and the Dockerfile that they build; actionlint
+    calls shellcheck itself."""
     workflows = names(place, ".github/workflows/*.yml")
     schemas = {
         "vendor.github-workflows": workflows,
@@ -197,6 +216,7 @@ def workflow_linters(place: Path) -> list[tuple[str, ...]]:
         commands.append(("actionlint", *workflows))
         rules = [word for file in names(place, ".github/zizmor.yml") for word in ("--config", file)]
         commands.append(("zizmor", "--offline", "--no-progress", *rules, str(place / ".github")))
+    commands += [("hadolint", file) for file in names(place, "Dockerfile")]
     scripts = names(place, "cloudbuild/*.sh")
     return [*commands, ("shellcheck", *scripts)] if scripts else commands
 

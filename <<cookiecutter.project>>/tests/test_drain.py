@@ -10,7 +10,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from << cookiecutter.package >>.drain import drain
+from << cookiecutter.package >>.drain import drain, main
 
 WAIT_SECONDS = 60.0
 
@@ -63,3 +63,15 @@ def test_where_the_head_went_first_there_is_nobody_to_tell(address: str) -> None
     begun = time.monotonic()
     assert not drain(address, "127.0.0.1", WAIT_SECONDS)
     assert time.monotonic() - begun < 10
+
+
+def test_outside_a_pod_the_command_says_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["drain", "5"])
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    monkeypatch.delenv("POD_IP", raising=False)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "POD_IP" in capsys.readouterr().err

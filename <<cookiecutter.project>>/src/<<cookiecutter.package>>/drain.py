@@ -7,9 +7,9 @@ as a notice, and then waits: until the node has nothing left to do and is gone, 
 
 from __future__ import annotations
 
+import argparse
 import os
 import socket
-import sys
 import time
 from typing import Any
 
@@ -68,7 +68,13 @@ def _reachable(address: str) -> bool:
 
 
 def main() -> None:
-    drain(os.environ["RAY_ADDRESS"], os.environ["POD_IP"], float(sys.argv[1]))
+    parser = argparse.ArgumentParser(description="Tell Ray that this pod's node has to go; wait.")
+    parser.add_argument("seconds", type=float, help="until the pod is ended")
+    seconds = parser.parse_args().seconds
+    address, ip = os.environ.get("RAY_ADDRESS"), os.environ.get("POD_IP")
+    if not address or not ip:
+        parser.error("RAY_ADDRESS or POD_IP is not set; only the pods of `ops` have both")
+    drain(address, ip, seconds)
 
 
 if __name__ == "__main__":

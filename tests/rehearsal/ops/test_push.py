@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,10 @@ def test_an_image_is_named_by_the_digest_that_docker_tells(life: Life, tmp_path:
         ["buildx", "create"],
         ["buildx", "build"],
     ]
+    build = calls[-1][0]
+    tags = {tag for word, tag in pairwise(build) if word == "--tag"}
+    # k8s/ names `latest`, which nobody else pushes.
+    assert tags == {f"{image.partition('@')[0]}:{tag}" for tag in (RUN, "latest")}
     assert calls[0][1] and calls[0][1] not in json.dumps(calls[0][0]), "a token is no argument"
 
 

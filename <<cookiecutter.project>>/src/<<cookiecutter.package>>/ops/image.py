@@ -16,8 +16,8 @@ from ..errors import Failure, NotFound, Refused
 from .accounts import repository
 from .desk import Desk
 from .faults import text_of
+from .manifests import IMAGE, TAG
 
-NAME = "train"
 BUILDER = "ops"
 """Docker's default builder can neither keep its cache in a registry nor attest what it built."""
 
@@ -34,7 +34,7 @@ class Built:
 def build(desk: Desk, folder: Path, run: Runner | None = None) -> Built:
     """Builds the Dockerfile in `folder` and pushes it. Raises Failure."""
     call, registry = run or _run, desk.config.cloud.registry
-    name = f"{registry}/{NAME}"
+    name = f"{registry}/{IMAGE}"
     if not (folder / "Dockerfile").is_file():
         raise NotFound("there is no Dockerfile", str(folder), "run `ops build` in the project")
     _log_in(desk, call, f"{repository(registry).location}-docker.pkg.dev")
@@ -50,7 +50,7 @@ def _command(name: str, run: str) -> tuple[str, ...]:
     cache = f"type=registry,ref={name}:cache"
     return (
         *("docker", "buildx", "build", "--builder", BUILDER, "--push"),
-        *("--tag", f"{name}:{run}"),
+        *("--tag", f"{name}:{run}", "--tag", f"{name}:{TAG}"),
         *("--cache-from", cache, "--cache-to", f"{cache},mode=max"),
         *("--provenance", "mode=max", "--sbom", "true"),
     )

@@ -19,6 +19,8 @@ Object = dict[str, Any]
 
 NAMESPACE = "default"
 IMAGE = "train"
+TAG = "latest"
+"""`ops build` puts it on each image: these files are written before there is a digest."""
 METADATA_SERVER = "169.254.169.254/32"
 METADATA_OF_NODE = "169.254.169.252/32"
 DNS, HTTP, HTTPS, METADATA_PORT, TPU_CONTROL = 53, 80, 443, 988, 8353
@@ -57,7 +59,7 @@ def _kustomization(resources: list[str], image: str) -> Object:
         "kind": "Kustomization",
         "namespace": NAMESPACE,
         "resources": resources,
-        "images": [{"name": image, "newTag": "latest"}],
+        "images": [{"name": image, "newTag": TAG}],
     }
 
 
