@@ -12,6 +12,7 @@ import json
 import os
 import resource
 import sys
+import traceback
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from ..model import Transformer
 from ..settings import build
 
 REQUEST, PROGRAMS = "request.json", "programs.json"
+PACKAGE = Path(__file__).resolve().parents[1]
 ARGUMENT = "argument."
 """Before the name of a tensor that stands for one in the device's memory."""
 
@@ -163,10 +165,32 @@ def main() -> None:
     folder = Path(sys.argv[1])
     request = json.loads((folder / REQUEST).read_text("utf-8"))
     config = build(request["config"], REQUEST)
-    programs = export(config, request["vocabulary"], folder)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    found: dict[str, Any] = {"programs": [vars(one) for one in programs], "peak_memory": peak}
+    try:
+        programs = export(config, request["vocabulary"], folder)
+        found: dict[str, Any] = {"programs": [vars(one) for one in programs]}
+    except (RuntimeError, TypeError) as error:
+        found = {"fault": _fault(error)}
+    found["peak_memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     (folder / PROGRAMS).write_text(json.dumps(found), "utf-8")
+
+
+def _fault(error: Exception) -> dict[str, Any]:
+    """The operation that has no form on the device, and where in the model's code it stands.
+
+    torch_xla lets the CPU do what it cannot lower, and would need values for it: there are none.
+    """
+    import torch_xla.debug.metrics as metrics
+
+    fallen = [name for name in metrics.counter_names() if name.startswith("aten::")]
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [one for one in frames if Path(one.filename).parent == PACKAGE] or list(frames)
+    return {
+        "operation": " and ".join(fallen) or ours[-1].name,
+        "reason": str(error).strip().splitlines()[0],
+        "file": ours[-1].filename,
+        "line": ours[-1].lineno,
+        "code": ours[-1].line,
+    }
 
 
 if __name__ == "__main__":

@@ -39,12 +39,14 @@ class Array:
 
 @dataclass(frozen=True)
 class Instruction:
-    """`arrays` are what it makes; `operands` the names of what it takes; the rest is text."""
+    """`arrays` are what it makes, `operands` the names of what it takes. `inner` is the text in its
+    parentheses, `rest` the one behind them."""
 
     name: str
     opcode: str
     arrays: tuple[Array, ...]
     operands: tuple[str, ...]
+    inner: str
     rest: str
     root: bool
 
@@ -144,9 +146,10 @@ def _instruction(line: str, found: re.Match[str]) -> Instruction | None:
     if opcode is None:
         return None
     last = _closing(line, opcode.end() - 1)
-    operands = tuple(_NAME.findall(line[opcode.end() : last]))
+    inner = line[opcode.end() : last - 1]
+    operands = tuple(_NAME.findall(inner))
     made = arrays(line[begin:end])
-    return Instruction(found[2], opcode[1], made, operands, line[last:], bool(found[1]))
+    return Instruction(found[2], opcode[1], made, operands, inner, line[last:], bool(found[1]))
 
 
 def _closing(line: str, begin: int) -> int:
@@ -176,9 +179,6 @@ def _trips(one: Instruction, module: Module) -> int:
     if found := _TRIPS.search(one.rest):
         return int(found[1])
     condition = module.computations.get(one.called("condition"), Computation(""))
-    numbers = [
-        int(found[1])
-        for each in condition.instructions.values()
-        if each.opcode == "constant" and (found := re.match(r"\D*?(\d+)", each.rest))
-    ]
+    constants = [one for one in condition.instructions.values() if one.opcode == "constant"]
+    numbers = [int(one.inner) for one in constants if one.inner.isdigit()]
     return max(numbers, default=1)
