@@ -5,24 +5,35 @@ from __future__ import annotations
 import importlib.util
 import re
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .. import accelerator
 from ..config import Config
 from ..errors import Failure, InputError, NotFound
 from . import environment
 
 
-def check(config: Config) -> None:
-    """Raises NotFound without torch_xla, InputError for a chip that cannot be judged."""
+def available() -> None:
+    """Raises NotFound in a project or an environment without torch_xla."""
+    if "xla" not in accelerator.names():
+        raise NotFound(
+            "this project was made for TorchTPU, and pre-flight traces the step with torch_xla",
+            "src/, accelerator/",
+            "make a project with the framework torch_xla to judge a step before renting",
+        )
     if importlib.util.find_spec("torch_xla") is None:
         raise NotFound(
             "torch_xla is not in this environment, and it traces the step",
-            'hardware.accelerator = "xla"',
-            "run it as `nox -s preflight`, which installs the whole project; a project made for "
-            "TorchTPU has no pre-flight",
+            sys.prefix,
+            "run `nox -s preflight`, whose environment has the whole project",
         )
+
+
+def check(config: Config) -> None:
+    """Raises InputError for a chip that cannot be judged."""
     if config.hardware.generation == "v4":
         raise InputError(
             "the compiler sees a v4 chip's two cores as two devices, torch_xla as one: its figures "

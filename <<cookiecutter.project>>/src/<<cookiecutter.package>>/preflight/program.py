@@ -28,7 +28,7 @@ COLLECTIVES = {
 # They name what lies in memory already, or run other computations, which are counted themselves.
 _NO_TRAFFIC = frozenset(
     "parameter constant get-tuple-element tuple bitcast while conditional call after-all "
-    "copy-done all-gather-done all-reduce-done collective-permute-done async-done async-update "
+    "copy-done slice-done all-gather-done all-reduce-done collective-permute-done async-done async-update "
     "opt-barrier partition-id replica-id".split()
 )
 
@@ -131,13 +131,14 @@ def _hits(left: int, right: int, made: int, window: _Window) -> int:
 
 
 def _collectives(module: Module, devices: int) -> tuple[Collective, ...]:
-    """By kind. One that is split over several steps keeps its channel, and is one."""
+    """By kind. One that runs inside of several computing operations is one, and keeps its channel."""
     seen: dict[tuple[str, str], tuple[int, int]] = {}
     for times, place, one in module.ran():
         if one.opcode in COLLECTIVES:
             kind, sent = _sent(one, place, devices)
             channel = re.search(r"channel_id=(\d+)", one.rest)
-            key = (kind, channel[1] if channel else f"{place.name}/{one.name}")
+            spread = channel is not None and place.name in module.fused
+            key = (kind, channel[1] if channel and spread else f"{place.name}/{one.name}")
             before = seen.get(key, (0, 0))
             seen[key] = max(before, (times, times * sent))
     totals: dict[str, list[int]] = defaultdict(lambda: [0, 0])
@@ -176,6 +177,10 @@ def _group(rest: str, devices: int) -> int:
 
 def _moved(one: Instruction, place: Computation, module: Module) -> int:
     """Bytes that an operation reads from HBM and writes to it."""
+    if one.opcode in ("copy-start", "slice-start"):
+        # What it makes names its source too.
+        copy = one.arrays[one.opcode == "slice-start"]
+        return copy.bytes * (not copy.fast) + copy.bytes * bool(_slow(one.operands[0], place))
     inside = module.computations.get(one.called("calls")) if one.opcode == "fusion" else None
     made = sum(array.bytes for array in one.arrays if not array.fast)
     if inside and inside.root.opcode == "dynamic-update-slice":
