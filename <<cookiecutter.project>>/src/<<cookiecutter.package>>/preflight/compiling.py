@@ -17,8 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-# Before jax is loaded. Without the first, libtpu asks the network which machine this is.
-os.environ.update(TPU_SKIP_MDS_QUERY="1", JAX_PLATFORMS="cpu", TPU_STDERR_LOG_LEVEL="3")
+# Before jax is loaded. Without the first, libtpu asks the network which machine this is; without the
+# second, one process alone may load it, though there is no chip to be shared.
+os.environ.update(TPU_SKIP_MDS_QUERY="1", ALLOW_MULTIPLE_LIBTPU_LOAD="1", JAX_PLATFORMS="cpu")
 
 import jax
 import numpy as np

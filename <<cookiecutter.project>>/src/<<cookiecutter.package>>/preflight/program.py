@@ -32,6 +32,9 @@ _NO_TRAFFIC = frozenset(
     "opt-barrier partition-id replica-id".split()
 )
 
+LONG = 4_000_000
+"""Pairs of positions beyond which a convolution is not looked at one by one."""
+
 
 @dataclass(frozen=True)
 class Collective:
@@ -119,7 +122,7 @@ def _window(rest: str, number: int) -> _Window:
 
 def _hits(left: int, right: int, made: int, window: _Window) -> int:
     """How many (output, kernel) positions meet a value of the left side along one dimension."""
-    if made * right > 1 << 22:
+    if made * right > LONG:
         return made * right  # a real convolution over so long a side has hardly any padding
     reached = (
         out * window.stride - window.low + kernel * window.reach
