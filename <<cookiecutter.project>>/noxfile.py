@@ -46,6 +46,15 @@ def ops(session: nox.Session) -> None:
     session.run("ops", *session.posargs)
 
 
+<% if cookiecutter.framework == "torch_xla" %>
+@nox.session
+def preflight(session: nox.Session) -> None:
+    """Compile the step with the TPU's own compiler, here: `nox -s preflight -- --compare v6e:2x2`."""
+    install(session)
+    session.run("ops", "preflight", *session.posargs)
+
+
+<% endif %>
 @nox.session
 def lint(session: nox.Session) -> None:
     """Style, types, and k8s/ against run.toml."""

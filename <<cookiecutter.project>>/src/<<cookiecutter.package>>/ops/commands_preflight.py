@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 CompareOption = Annotated[
     list[str],
     typer.Option(
-        "--compare", metavar="GENERATION:TOPOLOGY", help="Judge this slice too: v6e:2x2. Repeatable."
+        "--compare",
+        metavar="GENERATION:TOPOLOGY",
+        help="Judge this slice too: v6e:2x2. Repeatable.",
     ),
 ]
 PictureOption = Annotated[

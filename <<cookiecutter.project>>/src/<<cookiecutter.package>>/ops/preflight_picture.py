@@ -1,4 +1,4 @@
-"""One picture of several slices: HBM that the step takes, its bound, and what tokens cost at that."""
+"""One picture of several slices: HBM that a step takes, its bound, what tokens cost at that."""
 
 from __future__ import annotations
 

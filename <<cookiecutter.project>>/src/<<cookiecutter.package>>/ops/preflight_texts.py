@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
@@ -13,8 +12,8 @@ Result = dict[str, Any]
 GIB = 2**30
 HEAD = ("slice", "chips", "fits", "HBM of a chip", "a step, at least", "tokens/s, at most", "$/1e9")
 HONEST = (
-    "A bound, not a forecast: computing, HBM and ICI overlap without a gap in it. Input, hosts, the "
-    "network between slices and slow machines only add to it; no compiler knows them."
+    "At least, not about: in a bound computing, HBM and ICI overlap without a gap.",
+    "Input, hosts, the network between slices and slow machines only add to it.",
 )
 PARTS = {
     "parameters": "parameters",
@@ -62,29 +61,31 @@ def row(one: Result) -> tuple[str, ...]:
 def details(one: Result) -> list[tuple[str, str]]:
     parts = one["hbm"]["parts"]
     rows = [(f"HBM: {PARTS[part]}", size(parts[part])) for part in PARTS if parts.get(part)]
-    if bound := one["bound"]:
+    if one["bound"]:
         ratio = one["flops"] / one["model_flops"]
-        rows += [
-            ("FLOPs", f"{one['flops']:.4g} a step, {ratio:.3f} times the model's own"),
-            ("through HBM", f"{size(one['hbm_bytes'])} a step"),
-            *((f"{kind} x {found['count']:.0f}", f"{size(found['sent_bytes'])} sent")
-              for kind, found in one["collectives"].items()),
-            ("alone, at least", ", ".join(
-                f"{name} {seconds(bound[key])}"
-                for name, key in (("compute", "compute"), ("HBM", "hbm"), ("ICI", "ici"))
-                if bound[key] is not None
-            )),
-        ]
+        rows.append(("FLOPs", f"{one['flops']:.4g} a step, {ratio:.3f} times the model's own"))
+        rows.append(("through HBM", f"{size(one['hbm_bytes'])} a step"))
+        rows += [_collective(kind, found) for kind, found in one["collectives"].items()]
+        rows.append(("each alone, at least", _alone(one["bound"])))
     return rows
+
+
+def _collective(kind: str, found: Result) -> tuple[str, str]:
+    return f"{kind} x {found['count']:.0f}", f"{size(found['sent_bytes'])} sent"
+
+
+def _alone(bound: Result) -> str:
+    names = {"compute": "compute", "HBM": "hbm", "ICI": "ici"}
+    known = {name: bound[key] for name, key in names.items() if bound[key] is not None}
+    return ", ".join(f"{name} {seconds(value)}" for name, value in known.items())
 
 
 def notes(result: Result) -> list[str]:
     own = result["slices"][0]
     depths = " and ".join(map(str, own["compiled_layers"]))
-    found = [HONEST, f"Prices of {result['prices_checked']}, in ops/prices.toml."]
+    found = [*HONEST, f"Prices of {result['prices_checked']}, in ops/prices.toml."]
     if own["extrapolated"]:
-        found.insert(0, f"Extrapolated: {depths} layers were compiled, and the line between them "
-                     "drawn on; --whole compiles all of them.")
+        found.insert(0, f"Extrapolated from {depths} layers; --whole compiles all of them.")
     return ["", *found]
 
 

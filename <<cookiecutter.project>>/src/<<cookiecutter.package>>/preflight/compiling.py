@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-# Before jax is loaded. Without the first, libtpu asks the network which machine this is; without the
-# second, one process alone may load it, though there is no chip to be shared.
+# Before jax is loaded. Without the first, libtpu asks the network which machine this is; without
+# the second, one process alone may load it, though there is no chip to be shared.
 os.environ.update(TPU_SKIP_MDS_QUERY="1", ALLOW_MULTIPLE_LIBTPU_LOAD="1", JAX_PLATFORMS="cpu")
 
 import jax
@@ -34,10 +34,11 @@ ARGUMENT = "argument."
 SHARDING = "mhlo.sharding"
 RESULT = "compiled.json"
 # No chip holds the argument: the refusal says how much of its memory a program may have.
-TOO_LARGE = """func.func public @main(%a: tensor<1048576x1048576xf32>) -> tensor<1048576x1048576xf32> {
-  %b = stablehlo.add %a, %a : tensor<1048576x1048576xf32>
-  return %b : tensor<1048576x1048576xf32>
-}"""
+HUGE = "tensor<1048576x1048576xf32>"
+TOO_LARGE = f"""func.func public @main(%a: {HUGE}) -> {HUGE} {{
+  %b = stablehlo.add %a, %a : {HUGE}
+  return %b : {HUGE}
+}}"""
 
 Shardings = dict[str, str]
 

@@ -75,7 +75,7 @@ def _commands(folder: Path) -> list[list[str]]:
 
 
 def _run(command: list[str], target: Path) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)  # noqa: S603
     if done.returncode:
         log = target.with_name(f"{target.name}.log")
         log.write_text(f"{' '.join(command)}\n{done.stdout}{done.stderr}", encoding="utf-8")

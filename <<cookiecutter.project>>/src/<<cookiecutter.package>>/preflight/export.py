@@ -2,8 +2,8 @@
 
     python -m PACKAGE.preflight.export FOLDER
 
-The loop's own code runs, on an accelerator whose tensors have a shape, a type, a sharding and a name
-and nothing else: a step of any size is traced without the memory for it.
+The loop's own code runs, on an accelerator whose tensors have a shape, a type, a sharding and a
+name and nothing else: a step of any size is traced without the memory for it.
 """
 
 from __future__ import annotations
@@ -150,7 +150,9 @@ def export(config: Config, vocabulary: int, folder: Path) -> list[Program]:
 def _two_parts(train: Train) -> Train:
     """The third part of a batch and those after it run the second one's graph."""
     parts = min(train.accumulation, 2)
-    return replace(train, accumulation=parts, batch_size=train.batch_size // train.accumulation * parts)
+    return replace(
+        train, accumulation=parts, batch_size=train.batch_size // train.accumulation * parts
+    )
 
 
 def _rows(train: Train) -> tuple[int, int]:

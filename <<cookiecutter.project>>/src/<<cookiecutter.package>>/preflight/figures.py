@@ -80,7 +80,9 @@ def read(folder: Path, devices: int, counts: Mapping[str, int]) -> Figures:
     for program in result["programs"]:
         if "refused" in program:
             return _refused(program["refused"], limit[1])
-        module = parse(gzip.decompress((folder / f"{program['name']}.hlo.gz").read_bytes()).decode())
+        module = parse(
+            gzip.decompress((folder / f"{program['name']}.hlo.gz").read_bytes()).decode()
+        )
         memory = _memory(module, program)
         largest = max(largest, memory, key=lambda one: sum(one.values()))
         code += program["code_bytes"]
@@ -116,7 +118,7 @@ def _joined(
 
 
 def _memory(module: Module, program: Mapping[str, Any]) -> Memory:
-    """By purpose. Padding that the layouts of arguments need is counted with the other arguments."""
+    """By purpose. What the layouts of arguments add is counted as "other"."""
     entry = module.computations[module.entry].instructions.values()
     places = {int(one.inner): one for one in entry if one.opcode == "parameter"}
     memory: Memory = defaultdict(float)
@@ -142,7 +144,9 @@ def line(low: Figures, high: Figures, layers: int) -> Figures:
 
     kinds = low.collectives.keys() | high.collectives.keys()
     none = (0.0, 0.0)
-    pairs = {kind: (low.collectives.get(kind, none), high.collectives.get(kind, none)) for kind in kinds}
+    pairs = {
+        kind: (low.collectives.get(kind, none), high.collectives.get(kind, none)) for kind in kinds
+    }
     return Figures(
         high.limit,
         {key: on(low.memory.get(key, 0.0), value) for key, value in high.memory.items()},

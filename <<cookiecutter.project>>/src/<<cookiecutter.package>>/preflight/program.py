@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 
+from .flops import flops_of
 from .hlo import Array, Computation, Instruction, Module
 
 COLLECTIVES = {
@@ -27,13 +28,13 @@ COLLECTIVES = {
 }
 # They name what lies in memory already, or run other computations, which are counted themselves.
 _NO_TRAFFIC = frozenset(
-    "parameter constant get-tuple-element tuple bitcast while conditional call after-all "
-    "copy-done slice-done all-gather-done all-reduce-done collective-permute-done async-done async-update "
-    "opt-barrier partition-id replica-id".split()
+    (
+        *("parameter", "constant", "get-tuple-element", "tuple", "bitcast", "opt-barrier"),
+        *("while", "conditional", "call", "after-all", "partition-id", "replica-id"),
+        *("copy-done", "slice-done", "all-gather-done", "all-reduce-done"),
+        *("collective-permute-done", "async-done", "async-update"),
+    )
 )
-
-LONG = 4_000_000
-"""Pairs of positions beyond which a convolution is not looked at one by one."""
 
 
 @dataclass(frozen=True)
@@ -68,73 +69,8 @@ def measure(module: Module, devices: int) -> Work:
     return Work(flops, traffic, _collectives(module, devices))
 
 
-def flops_of(one: Instruction, place: Computation) -> int:
-    if one.opcode not in ("dot", "convolution"):
-        return 0
-    left, right = (place.instructions[name].arrays[0] for name in one.operands[:2])
-    if one.opcode == "dot":
-        cut = _numbers(one.rest, "lhs_contracting_dims")
-        return 2 * prod(one.arrays[0].shape) * prod(left.shape[side] for side in cut)
-    return _convolution(one, left, right)
-
-
-def _convolution(one: Instruction, left: Array, right: Array) -> int:
-    """The compiler writes matrix products as convolutions whose windows reach over padding and
-    holes; only what is neither is multiplied."""
-    labels = re.search(r"dim_labels=(\w+)_(\w+)->(\w+)", one.rest)
-    if labels is None:
-        return 0
-    lefts, rights, outs = labels[1], labels[2], labels[3]
-    pairs = 1
-    for number in sorted(mark for mark in lefts if mark.isdigit()):
-        sizes = (left.shape[lefts.index(number)], right.shape[rights.index(number)])
-        made = one.arrays[0].shape[outs.index(number)]
-        pairs *= _hits(*sizes, made, _window(one.rest, int(number)))
-    batch = one.arrays[0].shape[outs.index("b")]
-    features = one.arrays[0].shape[outs.index("f")]
-    grouped = re.search(r"batch_group_count=(\d+)", one.rest)
-    share = int(grouped[1]) if grouped else 1
-    return 2 * pairs * batch * features * right.shape[rights.index("i")] // share
-
-
-@dataclass(frozen=True)
-class _Window:
-    stride: int
-    low: int
-    spread: int  # of the left side: holes between its values
-    reach: int  # of the right side
-
-
-def _window(rest: str, number: int) -> _Window:
-    text = re.search(r"window=\{([^}]*)\}", rest)
-    words = dict(word.split("=", 1) for word in text[1].split()) if text else {}
-
-    def of(key: str, default: str) -> str:
-        return words[key].split("x")[number] if key in words else default
-
-    return _Window(
-        int(of("stride", "1")),
-        int(of("pad", "0_0").split("_")[0]),
-        int(of("lhs_dilate", "1")),
-        int(of("rhs_dilate", "1")),
-    )
-
-
-def _hits(left: int, right: int, made: int, window: _Window) -> int:
-    """How many (output, kernel) positions meet a value of the left side along one dimension."""
-    if made * right > LONG:
-        return made * right  # a real convolution over so long a side has hardly any padding
-    reached = (
-        out * window.stride - window.low + kernel * window.reach
-        for out in range(made)
-        for kernel in range(right)
-    )
-    last = (left - 1) * window.spread
-    return sum(0 <= place <= last and place % window.spread == 0 for place in reached)
-
-
 def _collectives(module: Module, devices: int) -> tuple[Collective, ...]:
-    """By kind. One that runs inside of several computing operations is one, and keeps its channel."""
+    """By kind. One that runs inside of several computing operations is one: its channel tells."""
     seen: dict[tuple[str, str], tuple[int, int]] = {}
     for times, place, one in module.ran():
         if one.opcode in COLLECTIVES:
@@ -226,8 +162,3 @@ def _slow(name: str, place: Computation) -> int:
 def _arrays(name: str, place: Computation) -> tuple[Array, ...]:
     found = place.instructions.get(name)
     return found.arrays if found else ()
-
-
-def _numbers(rest: str, key: str) -> list[int]:
-    found = re.search(rf"{key}=\{{([\d,]*)\}}", rest)
-    return [int(word) for word in found[1].split(",") if word] if found else []

@@ -22,9 +22,7 @@ class Remedy:
     share: float
 
 
-def remedies(
-    config: Config, figures: Figures, judge: Callable[[Config], Figures]
-) -> list[Remedy]:
+def remedies(config: Config, figures: Figures, judge: Callable[[Config], Figures]) -> list[Remedy]:
     """Of each kind what fits first, or the last that was tried."""
     found = []
     for kind in (_recomputed, _in_parts, _smaller, _wider):

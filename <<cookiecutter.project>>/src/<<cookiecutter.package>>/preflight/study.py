@@ -86,7 +86,9 @@ class Study:
         """Tells how long it takes; ends the process when this one is interrupted."""
         log, began = folder / "log", time.monotonic()
         with log.open("ab") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=output, env=_variables())
+            process = subprocess.Popen(  # noqa: S603
+                command, stdout=output, stderr=output, env=_variables()
+            )
             try:
                 while process.poll() is None:
                     self.say(f"{what}: {time.monotonic() - began:.0f} s")

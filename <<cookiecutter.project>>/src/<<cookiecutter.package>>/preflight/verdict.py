@@ -1,7 +1,6 @@
-"""What the figures mean for a person who is about to rent: fits, at least how long, for how much."""
+"""What the figures mean for who is about to rent: does it fit, how long at least, for how much."""
 
 from __future__ import annotations
-
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,7 +10,6 @@ from ..errors import InputError
 from ..slices import GENERATIONS
 from .bound import Bound, bound, usd_per_billion_tokens
 from .figures import Figures
-
 
 GIB = 2**30
 
