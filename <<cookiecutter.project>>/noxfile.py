@@ -49,7 +49,7 @@ def ops(session: nox.Session) -> None:
 <% if cookiecutter.framework == "torch_xla" %>
 @nox.session
 def preflight(session: nox.Session) -> None:
-    """Compile the step with the TPU's own compiler, here: `nox -s preflight -- --compare v6e:2x2`."""
+    """Compile the step with the TPU's own compiler, without a TPU: `nox -s preflight -- --help`."""
     install(session)
     session.run("ops", "preflight", *session.posargs)
 

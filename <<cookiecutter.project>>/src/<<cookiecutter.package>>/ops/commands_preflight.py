@@ -139,7 +139,7 @@ def _remedies(study: Study, own: Verdict) -> list[dict[str, Any]]:
 
     if own.figures.fits:
         return []
-    return [asdict(one) for one in remedies(own.config, own.figures, study.figures)]
+    return [asdict(one) for one in remedies(own.config, own.figures, study.figures, study.say)]
 
 
 def _result(verdicts: Sequence[Verdict], prices: Prices) -> dict[str, Any]:

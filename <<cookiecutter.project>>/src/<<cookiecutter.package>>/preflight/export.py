@@ -53,7 +53,8 @@ class Tracing(Xla):
 
     def __init__(self, config: Config, folder: Path) -> None:
         super().__init__(config)
-        self._folder, self._loss = folder, None
+        self._folder = folder
+        self._loss: dict[str, Tensor] = {}
         self._names, self._counts = _graphs(config.train.accumulation)
         self.programs: list[Program] = []
 
@@ -66,7 +67,8 @@ class Tracing(Xla):
         return self._xs.mark_sharding(rows, self._mesh, (BATCH, None)).global_tensor
 
     def mean(self, loss: Tensor) -> Tensor:
-        self._loss = loss
+        # In parts, the loss would draw the graphs before it into this one.
+        self._loss = {"loss": loss} if len(self._names) == 1 else {}
         return loss
 
     def end_step(self) -> None:
@@ -81,14 +83,15 @@ class Tracing(Xla):
         self._cut()
 
     def _outputs(self) -> dict[str, Tensor]:
-        """What stays in memory when the graph has run, and the loss where nothing else follows."""
-        outputs = training_state(self._model, self._optimizer) | self._gradients()
-        # In parts, the loss would draw the graphs before it into this one.
-        return outputs | ({"loss": self._loss} if len(self._names) == 1 else {})
+        """What stays in memory when the graph has run."""
+        return training_state(self._model, self._optimizer) | self._gradients() | self._loss
 
     def _gradients(self) -> dict[str, Tensor]:
-        named = self._model.named_parameters()
-        return {f"gradient.{n}": p.grad for n, p in named if p.grad is not None}
+        return {
+            f"gradient.{name}": parameter.grad
+            for name, parameter in self._model.named_parameters()
+            if parameter.grad is not None
+        }
 
     def _cut(self) -> None:
         """The next graph finds this one's gradients in memory, as on the device."""

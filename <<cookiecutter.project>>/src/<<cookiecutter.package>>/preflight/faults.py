@@ -24,12 +24,16 @@ def available() -> None:
             "src/, accelerator/",
             "make a project with the framework torch_xla to judge a step before renting",
         )
-    if importlib.util.find_spec("torch_xla") is None:
+    if not _installed("torch_xla"):
         raise NotFound(
             "torch_xla is not in this environment, and it traces the step",
             sys.prefix,
             "run `nox -s preflight`, whose environment has the whole project",
         )
+
+
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
 
 
 def check(config: Config) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..config import Config
 from ..slices import topologies
+from .environment import Say
 from .figures import Figures
 
 TRIES = 3
@@ -22,7 +23,9 @@ class Remedy:
     share: float
 
 
-def remedies(config: Config, figures: Figures, judge: Callable[[Config], Figures]) -> list[Remedy]:
+def remedies(
+    config: Config, figures: Figures, judge: Callable[[Config], Figures], say: Say
+) -> list[Remedy]:
     """Of each kind what fits first, or the last that was tried."""
     found = []
     for kind in (_recomputed, _in_parts, _smaller, _wider):
@@ -30,6 +33,7 @@ def remedies(config: Config, figures: Figures, judge: Callable[[Config], Figures
         for number, (settings, changed) in enumerate(kind(config, figures)):
             if number == TRIES or (last and last.fits):
                 break
+            say(f"does not fit; trying {' '.join(settings)}")
             seen = judge(changed)
             last = Remedy(settings, seen.fits, seen.share)
         found += [last] if last else []
@@ -41,7 +45,8 @@ Candidates = Iterator[tuple[tuple[str, ...], Config]]
 
 def _recomputed(config: Config, figures: Figures) -> Candidates:
     if not config.train.activation_checkpointing:
-        yield _trained(config, activation_checkpointing=True)
+        changed = replace(config.train, activation_checkpointing=True)
+        yield ("train.activation_checkpointing=true",), replace(config, train=changed)
 
 
 def _in_parts(config: Config, figures: Figures) -> Candidates:
@@ -51,7 +56,8 @@ def _in_parts(config: Config, figures: Figures) -> Candidates:
     for parts in range(train.accumulation + 1, most + 1):
         wanted = train.accumulation * figures.share
         if train.batch_size % (parts * devices) == 0 and (parts >= wanted or parts == most):
-            yield _trained(config, accumulation=parts)
+            changed = replace(train, accumulation=parts)
+            yield (f"train.accumulation={parts}",), replace(config, train=changed)
 
 
 def _smaller(config: Config, figures: Figures) -> Candidates:
@@ -60,7 +66,8 @@ def _smaller(config: Config, figures: Figures) -> Candidates:
     unit = train.accumulation * config.hardware.devices
     size = int(train.batch_size / max(figures.share, 1.0)) // unit * unit
     while unit <= size < train.batch_size:
-        yield _trained(config, batch_size=size)
+        changed = replace(train, batch_size=size)
+        yield (f"train.batch_size={size}",), replace(config, train=changed)
         size = size // 2 // unit * unit
 
 
@@ -74,8 +81,3 @@ def _wider(config: Config, figures: Figures) -> Candidates:
         chips = larger.slice.chips
         if chips > hardware.slice.chips and part % (chips * per_chip) == 0:
             yield (f"hardware.topology={topology}",), replace(config, hardware=larger)
-
-
-def _trained(config: Config, **changed: int | bool) -> tuple[tuple[str, ...], Config]:
-    settings = tuple(f"train.{key}={str(value).lower()}" for key, value in changed.items())
-    return settings, replace(config, train=replace(config.train, **changed))
