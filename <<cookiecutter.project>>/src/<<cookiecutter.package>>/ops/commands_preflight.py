@@ -97,7 +97,7 @@ def _study(whole: bool, fresh: bool) -> Iterator[Study]:
 
 def _settings(config: Path, overrides: Sequence[str], compared: str = "") -> Config:
     """The step as torch_xla runs it on a slice: that of run.toml, or the one compared with it."""
-    from ..preflight.faults import available
+    from ..preflight.faults import available, check
 
     available()
     forced = ["hardware.accelerator=xla", "hardware.virtual_devices=0", "hardware.placement=slice"]
@@ -110,7 +110,9 @@ def _settings(config: Path, overrides: Sequence[str], compared: str = "") -> Con
                 "write it like --compare v6e:2x2",
             )
         forced += [f"hardware.generation={generation}", f"hardware.topology={topology}"]
-    return opening.settings(config, [*overrides, *forced])
+    found = opening.settings(config, [*overrides, *forced])
+    check(found)
+    return found
 
 
 def _judge(study: Study, config: Config, prices: Prices) -> Verdict:

@@ -40,8 +40,7 @@ class Study:
     fresh: bool = False
 
     def figures(self, config: Config) -> Figures:
-        """Raises NotFound, InputError, Refused."""
-        faults.check(config)
+        """Raises InputError, Refused, Failure."""
         layers = config.model.shape(1).layers
         if self.whole or layers <= DEEPEST:
             return self._at(config, layers)
