@@ -1,0 +1,115 @@
+"""Pre-flight: its time and memory, its verdict at the edge, and the line through two depths.
+
+    nox -s bench -- preflight
+
+The edge: the largest batch that pre-flight says fits is compiled, and the next one is refused by the
+compiler itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from common import PACKAGE, PROJECT, ratio, table
+
+SMALL = ("model.preset=tiny", "model.layers=1", "train.sequence_length=1024", "train.batch_size=64")
+DEEP = ("model.preset=tiny", "model.layers=12", "train.sequence_length=512")
+SEARCHES = 6
+
+
+def command(cache: Path) -> tuple[float, float]:
+    """Seconds and gigabytes of the command for the project as it is made."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    began = time.perf_counter()
+    words = (sys.executable, "-m", f"{PACKAGE}.ops.cli", "preflight", "--json")
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    done = subprocess.run(words, cwd=PROJECT, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return seconds, max(before, peak) * 1024 / 1e9
+
+
+def times() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        cold, peak = command(Path(folder))
+        kept = list(Path(folder).glob("ray-tpu-template/results/*"))
+        for file in kept:
+            file.unlink()
+        installed, _ = command(Path(folder))
+        warm = [command(Path(folder))[0] for _ in range(3)]
+    table(
+        "time of `ops preflight` for the default project",
+        [
+            ("nothing installed", [cold], "s"),
+            ("the compiler installed", [installed], "s"),
+            ("the result kept", warm, "s"),
+            ("largest process", [peak], "GB"),
+        ],
+    )
+
+
+def _settings(*words: str) -> Any:
+    load = importlib.import_module(f"{PACKAGE}.settings").load
+    return load(PROJECT / "run.toml", [*words])
+
+
+def _study() -> Any:
+    say = lambda text: print(f"  {text}", file=sys.stderr)  # noqa: E731
+    return importlib.import_module(f"{PACKAGE}.preflight.study").Study(say)
+
+
+def edge() -> None:
+    config, study = _settings(*SMALL), _study()
+    unit = config.hardware.devices
+
+    def at(batch: int) -> Any:
+        return study.figures(replace(config, train=replace(config.train, batch_size=batch)))
+
+    low, high = at(64), at(128)
+    slope = (high.used - low.used) / 64
+    batch = int((low.limit - low.used) / slope + 64) // unit * unit
+    for _ in range(SEARCHES):
+        fits, above = at(batch), at(batch + unit)
+        if fits.fits and not above.fits:
+            break
+        batch += unit if above.fits else -unit
+    else:
+        sys.exit(f"no edge found near a batch of {batch}")
+    print(f"\nthe edge, 1 layer, sequences of 1024 on {config.hardware.generation} 2x2")
+    print(f"  batch {batch}: said to fit and compiled, {fits.share:.2%} of HBM")
+    print(f"  batch {batch + unit}: {above.used / above.limit:.2%}", end=", ")
+    print("refused by the compiler" if above.needed else "compiled: only our figure is above it")
+
+
+def line() -> None:
+    config = _settings(*DEEP)
+    guessed = _study().figures(config)
+    study = _study()
+    study.whole = True
+    whole = study.figures(config)
+    print("\n12 layers from 2 and 4, over 12 layers compiled")
+    ratio("HBM", guessed.used / whole.used, "0.97 to 1.03")
+    ratio("FLOPs", guessed.flops / whole.flops, "0.99 to 1.01")
+    ratio("bytes through HBM", guessed.hbm_bytes / whole.hbm_bytes, "0.9 to 1.1")
+    ratio("bytes sent", guessed.sent_bytes / whole.sent_bytes, "0.9 to 1.1")
+
+
+def main() -> None:
+    parts = {"times": times, "edge": edge, "line": line}
+    for name in sys.argv[1:] or parts:
+        parts[name]()
+
+
+if __name__ == "__main__":
+    main()
