@@ -2,8 +2,8 @@
 
     nox -s bench -- preflight
 
-The edge: the largest batch that pre-flight says fits is compiled, and the next one is refused by the
-compiler itself.
+The edge: the largest batch that pre-flight says fits is compiled, and the next one is refused by
+the compiler itself.
 """
 
 from __future__ import annotations

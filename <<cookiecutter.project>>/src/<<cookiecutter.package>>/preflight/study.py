@@ -63,7 +63,8 @@ class Study:
     def _compiled(self, config: Config, folder: Path) -> Figures:
         # First the environment: without it there is nothing to export for.
         python = environment.python(self.say)
-        what = f"{config.model.shape(1).layers} layers for {_slice(config)}"
+        count = config.model.shape(1).layers
+        what = f"{count} layer{'s' * (count > 1)} for {_slice(config)}"
         request = {"config": asdict(config), "vocabulary": vocabulary(config)}
         _write(folder / "request.json", request)
         export = [sys.executable, "-m", f"{__package__}.export", str(folder)]
