@@ -26,7 +26,10 @@ DEEPEST = 8
 DEPTHS = (2, 4)
 """A model of more than DEEPEST layers is compiled at these numbers of them."""
 PACKAGE = Path(__file__).resolve().parents[1]
-CODE = ("accelerator/*.py", "preflight/*.py", "loop.py", "model.py", "shapes.py")
+_STEP = ("accelerator/_base.py", "accelerator/xla.py", "loop.py", "model.py", "shapes.py")
+_JUDGED = ("compiling", "export", "figures", "flops", "hlo", "program")
+CODE = (*_STEP, *(f"preflight/{name}.py" for name in _JUDGED))
+"""Files that make the step, and those that read what becomes of it."""
 NO_MATTER = ("steps", "learning_rate", "warmup_steps", "final_learning_rate")
 """Settings of [train] that change no program: they are numbers given to it."""
 
@@ -115,11 +118,8 @@ def _variables() -> dict[str, str]:
 def key(config: Config) -> str:
     """A name for the figures: another one as soon as anything changes that they depend on."""
     train = {name: value for name, value in asdict(config.train).items() if name not in NO_MATTER}
-    code = {
-        str(path.relative_to(PACKAGE)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for pattern in CODE
-        for path in sorted(PACKAGE.glob(pattern))
-    }
+    files = [PACKAGE / name for name in CODE if (PACKAGE / name).exists()]
+    code = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
     matters = {
         "shape": asdict(config.model.shape(vocabulary(config))),
         "train": train,
