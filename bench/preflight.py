@@ -23,7 +23,6 @@ from common import PACKAGE, PROJECT, ratio, table
 
 SMALL = ("model.preset=tiny", "model.layers=1", "train.sequence_length=1024", "train.batch_size=64")
 DEEP = ("model.preset=tiny", "model.layers=12", "train.sequence_length=512")
-SEARCHES = 6
 
 
 def command(cache: Path) -> tuple[float, float]:
@@ -70,26 +69,34 @@ def _study() -> Any:
 
 
 def edge() -> None:
+    """Narrows down by the figures of what fits and of what is refused."""
     config, study = _settings(*SMALL), _study()
     unit = config.hardware.devices
+    seen: dict[int, Any] = {}
+    batch: int | None = 512
+    while batch:
+        train = replace(config.train, batch_size=batch)
+        seen[batch] = study.figures(replace(config, train=train))
+        batch = 1024 if len(seen) == 1 else _next(seen, unit)
+    low = max(batch for batch in seen if seen[batch].fits)
+    high = low + unit
+    name = f"{config.hardware.generation} {config.hardware.topology}"
+    print(f"\nthe edge, 1 layer, sequences of 1024 on {name}, after {len(seen)} compilations")
+    print(f"  batch {low}: said to fit, and compiled, {seen[low].share:.2%} of HBM")
+    print(f"  batch {high}: {seen[high].share:.2%}", end=", ")
+    print("refused by the compiler" if seen[high].needed else "compiled: ours is the stricter")
 
-    def at(batch: int) -> Any:
-        return study.figures(replace(config, train=replace(config.train, batch_size=batch)))
 
-    low, high = at(64), at(128)
-    slope = (high.used - low.used) / 64
-    batch = int((low.limit - low.used) / slope + 64) // unit * unit
-    for _ in range(SEARCHES):
-        fits, above = at(batch), at(batch + unit)
-        if fits.fits and not above.fits:
-            break
-        batch += unit if above.fits else -unit
-    else:
-        sys.exit(f"no edge found near a batch of {batch}")
-    print(f"\nthe edge, 1 layer, sequences of 1024 on {config.hardware.generation} 2x2")
-    print(f"  batch {batch}: said to fit and compiled, {fits.share:.2%} of HBM")
-    print(f"  batch {batch + unit}: {above.used / above.limit:.2%}", end=", ")
-    print("refused by the compiler" if above.needed else "compiled: only our figure is above it")
+def _next(seen: dict[int, Any], unit: int) -> int | None:
+    """The batch to compile next, on the line through the two nearest; None at the edge."""
+    low = max(batch for batch in seen if seen[batch].fits)
+    above = [batch for batch in seen if batch > low]
+    high = min(above) if above else max(batch for batch in seen if batch < low)
+    if high == low + unit:
+        return None
+    slope = (seen[high].used - seen[low].used) / (high - low)
+    guess = int(low + (seen[low].limit - seen[low].used) / slope) // unit * unit
+    return max(low + unit, min(guess, high - unit) if above else guess)
 
 
 def line() -> None:
