@@ -64,8 +64,7 @@ def _settings(*words: str) -> Any:
 
 
 def _study() -> Any:
-    say = lambda text: print(f"  {text}", file=sys.stderr)  # noqa: E731
-    return importlib.import_module(f"{PACKAGE}.preflight.study").Study(say)
+    return importlib.import_module(f"{PACKAGE}.preflight.study").Study(lambda text: None)
 
 
 def edge() -> None:

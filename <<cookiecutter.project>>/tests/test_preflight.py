@@ -238,7 +238,9 @@ def test_a_step_above_a_limit_is_told_with_figure_and_limit() -> None:
 def test_a_step_that_does_not_fit_is_told_by_how_much() -> None:
     found = verdict(load_with(), Figures(16.0 * GIB, needed=20.0 * GIB), 257, None)
     assert not found.figures.fits
-    assert "125.0%" in str(too_large(found)) and "4.00 GiB" in str(too_large(found))
+    told = str(too_large(found, ["train.accumulation=2"]))
+    assert all(part in told for part in ("125.0%", "4.00 GiB", "train.accumulation=2"))
+    assert "none of them alone" in str(too_large(found, []))
     shown = as_dict(found)
     assert shown["bound"] is None and shown["tokens_per_second_at_most"] is None
 

@@ -77,12 +77,16 @@ def preflight(
     from . import preflight_texts
 
     show(result, as_json, preflight_texts.text)
-    if failure := _failure(verdicts[0]):
+    if failure := _failure(verdicts[0], result["remedies"]):
         raise failure
 
 
 @contextmanager
 def _study(whole: bool, fresh: bool) -> Iterator[Study]:
+    from ..preflight.faults import available
+
+    # First: where torch_xla is missing, so may be what the study itself needs.
+    available()
     from ..preflight.study import Study
 
     voice = Voice(WallClock().now)
@@ -97,9 +101,8 @@ def _study(whole: bool, fresh: bool) -> Iterator[Study]:
 
 def _settings(config: Path, overrides: Sequence[str], compared: str = "") -> Config:
     """The step as torch_xla runs it on a slice: that of run.toml, or the one compared with it."""
-    from ..preflight.faults import available, check
+    from ..preflight.faults import check
 
-    available()
     forced = ["hardware.accelerator=xla", "hardware.virtual_devices=0", "hardware.placement=slice"]
     if compared:
         generation, colon, topology = compared.partition(":")
@@ -167,7 +170,9 @@ def _keep(result: dict[str, Any], summary: Path | None, picture: Path | None) ->
         draw(result, picture)
 
 
-def _failure(own: Verdict) -> InputError | None:
+def _failure(own: Verdict, found: list[dict[str, Any]]) -> InputError | None:
     from ..preflight.verdict import exceeded, too_large
 
-    return exceeded(own) if own.figures.fits else too_large(own)
+    if own.figures.fits:
+        return exceeded(own)
+    return too_large(own, [" ".join(one["settings"]) for one in found if one["fits"]])

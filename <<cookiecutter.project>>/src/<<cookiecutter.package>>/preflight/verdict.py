@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -104,13 +105,17 @@ def as_dict(one: Verdict) -> dict[str, Any]:
     }
 
 
-def too_large(one: Verdict) -> InputError:
+def too_large(one: Verdict, remedies: Sequence[str]) -> InputError:
+    """`remedies` are settings that the compiler found to fit, each for itself."""
     over = (one.figures.used - one.figures.limit) * one.devices_per_chip / GIB
     return InputError(
         f"the step does not fit: it takes {one.figures.share:.1%} of a chip's HBM, "
         f"{over:.2f} GiB too much",
         f"[train], [model] and [hardware] of run.toml, {one.name}",
-        "take one of the settings that the compiler found to fit, by --set or in run.toml",
+        f"set one of these, each of which fits: {'; '.join(remedies)}"
+        if remedies
+        else "combine smaller batches, train.activation_checkpointing = true and larger topologies: "
+        "none of them alone was found to fit",
     )
 
 
