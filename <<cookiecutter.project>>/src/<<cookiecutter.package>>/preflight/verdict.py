@@ -114,8 +114,8 @@ def too_large(one: Verdict, remedies: Sequence[str]) -> InputError:
         f"[train], [model] and [hardware] of run.toml, {one.name}",
         f"set one of these, each of which fits: {'; '.join(remedies)}"
         if remedies
-        else "combine smaller batches, train.activation_checkpointing = true and larger topologies: "
-        "none of them alone was found to fit",
+        else "combine a smaller batch, train.activation_checkpointing = true and a larger "
+        "topology: none of them alone was found to fit",
     )
 
 
