@@ -129,7 +129,9 @@ def options(answers: Mapping[str, str]) -> dict[str, bool]:
         ".github": answers["ci"] in ("both", "github"),
         "cloudbuild": answers["ci"] in ("both", "cloudbuild"),
         f"src/{PACKAGE}/accelerator/xla.py": xla,
+        f"src/{PACKAGE}/preflight/export.py": xla,
         "tests/test_xla.py": xla,
+        "tests/test_preflight_compiler.py": xla,
         f"src/{PACKAGE}/accelerator/tpu.py": tpu,
         "tests/test_tpu.py": tpu,
     }

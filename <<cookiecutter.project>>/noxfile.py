@@ -46,6 +46,15 @@ def ops(session: nox.Session) -> None:
     session.run("ops", *session.posargs)
 
 
+<% if cookiecutter.framework == "torch_xla" %>
+@nox.session
+def preflight(session: nox.Session) -> None:
+    """Compile the step with the TPU's own compiler, without a TPU: `nox -s preflight -- --help`."""
+    install(session)
+    session.run("ops", "preflight", *session.posargs)
+
+
+<% endif %>
 @nox.session
 def lint(session: nox.Session) -> None:
     """Style, types, and k8s/ against run.toml."""

@@ -11,7 +11,7 @@ import pytest
 from ops_fixtures import IMAGE, RUN_TOML
 
 _RUN = ("plan", "build", "provision", "submit", "watch", "logs", "dashboard", "report", "teardown")
-_PROJECT = ("status", "cost", "sweep", "doctor", "bootstrap")
+_PROJECT = ("preflight", "status", "cost", "sweep", "doctor", "bootstrap")
 VERBS = (*_RUN, *_PROJECT)
 
 

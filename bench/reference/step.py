@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-os.environ.update(TPU_SKIP_MDS_QUERY="1", JAX_PLATFORMS="cpu", TPU_STDERR_LOG_LEVEL="3")
+os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_LOG_DIR="disabled", JAX_PLATFORMS="cpu")
 
 import jax
 import jax.numpy as jnp

@@ -263,6 +263,14 @@ class Cloud:
 
 
 @dataclass(frozen=True, config=STRICT)
+class Preflight:
+    """What `ops preflight` holds the compiled step to. 0 stands for no limit."""
+
+    hbm_share: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
+    step_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+
+@dataclass(frozen=True, config=STRICT)
 class Config:
     """All of run.toml."""
 
@@ -274,6 +282,7 @@ class Config:
     log: Log
     hardware: Hardware
     cloud: Cloud
+    preflight: Preflight = Preflight()
 
     def __post_init__(self) -> None:
         micro = self.train.batch_size // self.train.accumulation

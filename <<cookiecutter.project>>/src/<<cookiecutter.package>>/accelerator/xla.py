@@ -74,8 +74,7 @@ class Xla:
 
     def prepare(self, model: Transformer, train: Train, read: Reader) -> AdamW:
         for name, module, key in _parameters(model):
-            shape = tuple(getattr(module, key).shape)
-            value = self._sharded(read(f"model.{name}", (0,) * len(shape), shape))
+            value = self._sharded(read, f"model.{name}", tuple(getattr(module, key).shape))
             module.register_parameter(key, torch.nn.Parameter(value))
         model.constrain = self._constrain
         remat(model, train, _checkpoint)
@@ -90,8 +89,8 @@ class Xla:
         seed_optimizer(
             optimizer,
             model,
-            lambda name, like: self._sharded(read(name, (0,) * like.dim(), tuple(like.shape))),
-            lambda name: self._sharded(read(name, (), ())),
+            lambda name, like: self._sharded(read, name, tuple(like.shape)),
+            lambda name: self._sharded(read, name, ()),
         )
         self._wait()
         return optimizer
@@ -126,10 +125,13 @@ class Xla:
         data = metrics.metric_data("CompileTime")
         return int(data[0]) if data else 0
 
-    def _sharded(self, value: Tensor) -> Tensor:
-        tensor = value.to("xla")
-        self._xs.mark_sharding(tensor, self._mesh, self._spec(tuple(value.shape)))
+    def _sharded(self, read: Reader, name: str, shape: tuple[int, ...]) -> Tensor:
+        tensor = self._moved(name, read(name, (0,) * len(shape), shape))
+        self._xs.mark_sharding(tensor, self._mesh, self._spec(shape))
         return tensor
+
+    def _moved(self, name: str, value: Tensor) -> Tensor:
+        return value.to("xla")
 
     def _spec(self, shape: tuple[int, ...]) -> Spec:
         cut = layout(shape, self._fsdp)

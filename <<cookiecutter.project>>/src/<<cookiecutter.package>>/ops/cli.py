@@ -11,7 +11,7 @@ from collections.abc import Callable
 import typer
 
 from ..console import run_app
-from . import commands_project, commands_push, commands_run, commands_setup
+from . import commands_preflight, commands_project, commands_push, commands_run, commands_setup
 
 app = typer.Typer(
     help=__doc__,
@@ -26,6 +26,7 @@ _SETUP = "Once, and when something is wrong"
 
 _of_run: tuple[Callable[..., None], ...] = (
     commands_run.plan,
+    commands_preflight.preflight,
     commands_push.build,
     commands_run.provision,
     commands_run.submit,

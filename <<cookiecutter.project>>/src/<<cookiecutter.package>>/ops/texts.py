@@ -60,14 +60,14 @@ def plan_text(result: Result) -> str:
         ("cost", f"{money} ({result['chip_hours']:.1f} chip-hours)"),
         ("prices", f"as of {result['prices_checked']}, in ops/prices.toml"),
     ]
-    return _pairs(rows)
+    return pairs(rows)
 
 
-def _pairs(rows: Iterable[Sequence[str]]) -> str:
+def pairs(rows: Iterable[Sequence[str]]) -> str:
     table = Table(show_header=False, box=None)
     for row in rows:
         table.add_row(*row)
-    return _drawn(table)
+    return drawn(table)
 
 
 def _attempt_text(item: Result) -> str:
@@ -100,7 +100,7 @@ def built_text(result: Result) -> str:
 
 
 def report_text(result: Result) -> str:
-    return _of_each(result, lambda one: f"run {one['run']}: {one['state']}\n{_pairs(one['rows'])}")
+    return _of_each(result, lambda one: f"run {one['run']}: {one['state']}\n{pairs(one['rows'])}")
 
 
 def _of_each(result: Result, text: Callable[[Result], str]) -> str:
@@ -137,7 +137,7 @@ def status_text(result: Result, now: float) -> str:
             row["run"], row["state"], str(row["chips"]), age, cost, moment(row["expires_at"])
         )
     unseen = [f"could not be looked at: {text}" for text in result["unseen"]]
-    shown = _drawn(table) if result["runs"] else "no run has anything in the cloud"
+    shown = drawn(table) if result["runs"] else "no run has anything in the cloud"
     return "\n".join([shown, *unseen])
 
 
@@ -149,7 +149,7 @@ def cost_text(result: Result) -> str:
         cost = Cost(entry["chip_hours"], entry["usd"], exact=False)
         times = (moment(entry["created_at"]), moment(entry["seen_at"]))
         table.add_row(*times, str(entry["chips"]), f"{entry['chip_hours']:.1f}", str(cost))
-    had = _drawn(table) if result["entries"] else f"run {estimate['run']} has cost nothing yet"
+    had = drawn(table) if result["entries"] else f"run {estimate['run']} has cost nothing yet"
     return f"{had}\na run as it stands in run.toml: {most}, {estimate['chip_hours']:.1f} chip-hours"
 
 
@@ -187,8 +187,8 @@ def sweep_text(result: Result) -> str:
         table.add_row(*(item[key] for key in ("fate", "thing", "run", "state", "reason")))
     if result["removed"] is None:
         doomed = sum(item["fate"] == "remove" for item in result["looked_at"])
-        return f"{_drawn(table)}\n{doomed} would be removed; `ops sweep --yes` does it"
-    return f"{_drawn(table)}\n{len(result['removed'])} removed, {len(result['stayed'])} still there"
+        return f"{drawn(table)}\n{doomed} would be removed; `ops sweep --yes` does it"
+    return f"{drawn(table)}\n{len(result['removed'])} removed, {len(result['stayed'])} still there"
 
 
 def moment(seconds: int | None) -> str:
@@ -201,7 +201,7 @@ def _listed(lines: list[str]) -> list[str]:
     return [f"  {line}" for line in lines] or ["  nothing was there"]
 
 
-def _drawn(table: Table) -> str:
+def drawn(table: Table) -> str:
     console = Console(width=WIDTH, highlight=False)
     with console.capture() as capture:
         console.print(table)

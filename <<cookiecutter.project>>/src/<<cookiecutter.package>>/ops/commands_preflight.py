@@ -1,0 +1,178 @@
+"""The verb that judges the step before anything is rented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..config import Config
+from ..console import show
+from ..errors import InputError
+from ..options import CONFIG, ConfigOption, JsonOption, SetOption
+from . import opening
+from .clock import WallClock
+from .cost import Prices, read_prices
+from .opening import SummaryOption
+from .voice import Voice
+
+if TYPE_CHECKING:
+    from ..preflight.study import Study
+    from ..preflight.verdict import Verdict
+
+CompareOption = Annotated[
+    list[str],
+    typer.Option(
+        "--compare",
+        metavar="GENERATION:TOPOLOGY",
+        help="Judge this slice too: v6e:2x2. Repeatable.",
+    ),
+]
+PictureOption = Annotated[
+    Path | None,
+    typer.Option("--picture", metavar="FILE.png", help="Draw HBM, bound and cost of each slice."),
+]
+FreshOption = Annotated[
+    bool, typer.Option("--fresh", help="Compile again what was compiled before.")
+]
+WholeOption = Annotated[
+    bool,
+    typer.Option(
+        "--whole", help="Compile every layer of a deep model, instead of 2 and 4 and the line on."
+    ),
+]
+
+
+def preflight(
+    config: ConfigOption = CONFIG,
+    overrides: SetOption = [],  # noqa: B006 (typer gives each call a list of its own)
+    compare: CompareOption = [],  # noqa: B006
+    picture: PictureOption = None,
+    summary: SummaryOption = None,
+    whole: WholeOption = False,
+    fresh: FreshOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compile the training step of run.toml with the TPU's own compiler, without a TPU.
+
+    Says whether the step lowers and fits a chip's HBM, what fills it, how long a step takes **at
+    least** and what bounds it. Where it does not fit, settings that do are looked for with the
+    compiler. The first call installs the compiler; a result is kept and told at once the next time.
+
+    *ops preflight --compare v6e:2x2 --compare v5p:2x2x1 --picture slices.png*
+
+    Exit codes: 0 the step of run.toml compiles, fits and keeps the limits of [preflight]; 2 it does
+    not, or a setting is wrong; 3 torch_xla is not installed; 4 the compiler cannot be installed.
+    """
+    with _study(whole, fresh) as study:
+        cases = [_settings(config, overrides), *(_settings(config, overrides, c) for c in compare)]
+        prices = read_prices()
+        verdicts = [_judge(study, case, prices) for case in cases]
+        result = _result(verdicts, prices) | {"remedies": _remedies(study, verdicts[0])}
+    _keep(result, summary, picture)
+    from . import preflight_texts
+
+    show(result, as_json, preflight_texts.text)
+    if failure := _failure(verdicts[0], result["remedies"]):
+        raise failure
+
+
+@contextmanager
+def _study(whole: bool, fresh: bool) -> Iterator[Study]:
+    from ..preflight.faults import available
+
+    # First: where torch_xla is missing, so may be what the study itself needs.
+    available()
+    from ..preflight.study import Study
+
+    voice = Voice(WallClock().now)
+    try:
+        yield Study(voice, whole, fresh)
+    except KeyboardInterrupt:
+        voice("interrupted; what was compiled is kept")
+        raise typer.Exit(opening.INTERRUPTED) from None
+    finally:
+        voice.done()
+
+
+def _settings(config: Path, overrides: Sequence[str], compared: str = "") -> Config:
+    """The step as torch_xla runs it on a slice: that of run.toml, or the one compared with it."""
+    from ..preflight.faults import check
+
+    forced = ["hardware.accelerator=xla", "hardware.virtual_devices=0", "hardware.placement=slice"]
+    if compared:
+        generation, colon, topology = compared.partition(":")
+        if not colon:
+            raise InputError(
+                f"--compare {compared} is no GENERATION:TOPOLOGY",
+                "the command line",
+                "write it like --compare v6e:2x2",
+            )
+        forced += [f"hardware.generation={generation}", f"hardware.topology={topology}"]
+    found = opening.settings(config, [*overrides, *forced])
+    check(found)
+    return found
+
+
+def _judge(study: Study, config: Config, prices: Prices) -> Verdict:
+    from ..preflight.study import vocabulary
+    from ..preflight.verdict import verdict
+
+    return verdict(config, study.figures(config), vocabulary(config), _price(config, prices))
+
+
+def _price(config: Config, prices: Prices) -> Any:
+    """Of the first kind of capacity; another generation may be sold in another region only."""
+    from ..preflight.verdict import Price
+    from ..slices import GENERATIONS
+
+    kind = config.cloud.capacity[0].partition(":")[0]
+    generation = config.hardware.generation
+    elsewhere = GENERATIONS[generation].default_zone.rpartition("-")[0]
+    for region in (config.cloud.region, elsewhere):
+        if price := prices.find(generation, region, kind):
+            return Price(f"{kind} in {region}", price.usd, price.exact)
+    return None
+
+
+def _remedies(study: Study, own: Verdict) -> list[dict[str, Any]]:
+    from ..preflight.remedies import remedies
+
+    if own.figures.fits:
+        return []
+    return [asdict(one) for one in remedies(own.config, own.figures, study.figures, study.say)]
+
+
+def _result(verdicts: Sequence[Verdict], prices: Prices) -> dict[str, Any]:
+    from ..preflight.verdict import as_dict
+
+    own = verdicts[0].config
+    return {
+        "model": own.model.preset,
+        "tokens_per_step": own.train.tokens_per_step,
+        "slices": [as_dict(one) for one in verdicts],
+        "prices_checked": prices.checked.isoformat(),
+    }
+
+
+def _keep(result: dict[str, Any], summary: Path | None, picture: Path | None) -> None:
+    from . import preflight_texts
+    from .summaries import append
+
+    append(summary, preflight_texts.markdown(result))
+    if picture:
+        from .preflight_picture import draw
+
+        draw(result, picture)
+
+
+def _failure(own: Verdict, found: list[dict[str, Any]]) -> InputError | None:
+    from ..preflight.verdict import exceeded, too_large
+
+    if own.figures.fits:
+        return exceeded(own)
+    return too_large(own, [" ".join(one["settings"]) for one in found if one["fits"]])

@@ -1,0 +1,52 @@
+"""One picture of several slices: HBM that a step takes, its bound, what tokens cost at that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError, Refused
+
+GREEN, RED = "tab:green", "tab:red"
+
+
+def draw(result: dict[str, Any], file: Path) -> None:
+    """Raises Refused where it cannot be written, InputError for a kind of file that is none."""
+    # It takes a second to load, and only this needs it.
+    from matplotlib.figure import Figure
+
+    slices = result["slices"][::-1]
+    names = [one["slice"] for one in slices]
+    colours = [GREEN if one["fits"] else RED for one in slices]
+    figure = Figure(figsize=(12, 1.5 + 0.5 * len(slices)), layout="constrained")
+    panels = figure.subplots(1, 3, sharey=True)
+    for axes, (title, values) in zip(panels, _panels(slices).items(), strict=True):
+        bars = axes.barh(names, [value or 0 for value in values], color=colours)
+        labels = ["unknown" if value is None else f"{value:,.3g}" for value in values]
+        axes.bar_label(bars, labels, padding=3)
+        axes.set_title(title)
+        axes.margins(x=0.25)
+    panels[0].axvline(100, color="black", linewidth=0.8)
+    figure.suptitle(f"{result['model']}, {result['tokens_per_step']:,} tokens a step")
+    _save(figure, file)
+
+
+def _panels(slices: list[dict[str, Any]]) -> dict[str, list[float | None]]:
+    return {
+        "HBM of a chip taken, %": [100 * one["hbm"]["share"] for one in slices],
+        "a step takes at least, ms": [
+            1000 * one["bound"]["seconds"] if one["bound"] else None for one in slices
+        ],
+        "$ for 1e9 tokens, at least": [one["usd_per_billion_tokens_at_least"] for one in slices],
+    }
+
+
+def _save(figure: Any, file: Path) -> None:
+    try:
+        figure.savefig(file, dpi=120)
+    except ValueError as error:
+        raise InputError(str(error), str(file), "name a file that ends in .png or .svg") from None
+    except OSError as error:
+        raise Refused(
+            f"it cannot be written: {error.strerror}", str(file), "name another --picture"
+        ) from None

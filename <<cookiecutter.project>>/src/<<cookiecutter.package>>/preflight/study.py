@@ -1,0 +1,156 @@
+"""From settings to figures: exported, compiled and read, or taken from what was kept."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ..config import Config
+from ..data.tokens import load_tokenizer
+from . import environment, faults, topology
+from .environment import Say
+from .figures import Figures, NotCompiled, from_json, line, read, to_json
+
+DEEPEST = 8
+DEPTHS = (2, 4)
+"""A model of more than DEEPEST layers is compiled at these numbers of them."""
+PACKAGE = Path(__file__).resolve().parents[1]
+_STEP = ("accelerator/_base.py", "accelerator/xla.py", "loop.py", "model.py", "shapes.py")
+_JUDGED = ("compiling", "export", "figures", "flops", "hlo", "program")
+CODE = (*_STEP, *(f"preflight/{name}.py" for name in _JUDGED))
+"""Files that make the step, and those that read what becomes of it."""
+NO_MATTER = ("steps", "learning_rate", "warmup_steps", "final_learning_rate")
+"""Settings of [train] that change no program: they are numbers given to it."""
+
+
+@dataclass
+class Study:
+    """`whole` compiles every layer however many there are; `fresh` looks at nothing kept."""
+
+    say: Say
+    whole: bool = False
+    fresh: bool = False
+
+    def figures(self, config: Config) -> Figures:
+        """Raises InputError, Refused, Failure."""
+        layers = config.model.shape(1).layers
+        if self.whole or layers <= DEEPEST:
+            return self._at(config, layers)
+        low, high = (self._at(config, depth) for depth in DEPTHS)
+        return line(low, high, layers)
+
+    def _at(self, config: Config, layers: int) -> Figures:
+        config = replace(config, model=replace(config.model, layers=layers))
+        file = environment.cache() / "results" / f"{key(config)}.json"
+        if not self.fresh and (kept := _kept(file)):
+            return kept
+        with TemporaryDirectory(prefix="preflight-") as folder:
+            found = replace(self._compiled(config, Path(folder)), depths=(layers,))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_suffix(f".{os.getpid()}")
+        part.write_text(to_json(found), encoding="utf-8")
+        part.replace(file)
+        return found
+
+    def _compiled(self, config: Config, folder: Path) -> Figures:
+        # First the environment: without it there is nothing to export for.
+        python = environment.python(self.say)
+        count = config.model.shape(1).layers
+        what = f"{count} layer{'s' * (count > 1)} for {_slice(config)}"
+        request = {"config": asdict(config), "vocabulary": vocabulary(config)}
+        _write(folder / "request.json", request)
+        export = [sys.executable, "-m", f"{__package__}.export", str(folder)]
+        self._run(export, folder, f"tracing {what}")
+        exported = json.loads((folder / "programs.json").read_text("utf-8"))
+        if fault := exported.get("fault"):
+            raise faults.not_lowered(fault)
+        programs = exported["programs"]
+        _write(folder / "compile.json", topology.of(config) | {"programs": programs})
+        script = str(Path(__file__).with_name("compiling.py"))
+        self._run([str(python), script, str(folder)], folder, f"compiling {what}")
+        counts = {program["name"]: program["count"] for program in programs}
+        try:
+            return read(folder, config.hardware.devices, counts)
+        except NotCompiled as error:
+            raise faults.not_compiled(str(error), _slice(config)) from None
+
+    def _run(self, command: Sequence[str], folder: Path, what: str) -> None:
+        """Tells how long it takes; ends the process when this one is interrupted."""
+        log, began = folder / "log", time.monotonic()
+        with log.open("ab") as output:
+            process = subprocess.Popen(  # noqa: S603
+                command, stdout=output, stderr=output, env=_variables()
+            )
+            try:
+                while process.poll() is None:
+                    self.say(f"{what}: {time.monotonic() - began:.0f} s")
+                    _wait(process)
+            finally:
+                process.kill()
+        if process.returncode:
+            raise faults.broken(what, log)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(timeout=1)
+    except subprocess.TimeoutExpired:
+        return
+
+
+def _variables() -> dict[str, str]:
+    """The package is found as this process found it, installed or not."""
+    path = os.pathsep.join([str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path.rstrip(os.pathsep), "TF_CPP_MIN_LOG_LEVEL": "2"}
+
+
+def key(config: Config) -> str:
+    """A name for the figures: another one as soon as anything changes that they depend on."""
+    train = {name: value for name, value in asdict(config.train).items() if name not in NO_MATTER}
+    files = [PACKAGE / name for name in CODE if (PACKAGE / name).exists()]
+    code = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+    matters = {
+        "shape": asdict(config.model.shape(vocabulary(config))),
+        "train": train,
+        "compile": topology.of(config),
+        "fsdp": config.hardware.fsdp_devices,
+        "code": code,
+        "versions": [*environment.PACKAGES, *map(_version, ("torch", "torch_xla"))],
+    }
+    return hashlib.sha256(json.dumps(matters, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def vocabulary(config: Config) -> int:
+    return load_tokenizer(config.data.tokenizer).vocab_size
+
+
+def _version(package: str) -> str:
+    return version(package) if importlib.util.find_spec(package) else "none"
+
+
+def _kept(file: Path) -> Figures | None:
+    """Figures of an earlier run; none where the file is not there or was cut short."""
+    try:
+        return from_json(file.read_text("utf-8"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(file: Path, content: Any) -> None:
+    file.write_text(json.dumps(content, default=str), encoding="utf-8")
+
+
+def _slice(config: Config) -> str:
+    one, slices = config.hardware.slice, config.hardware.slices
+    return f"{one.generation} {one.topology}" + (f" x {slices}" if slices > 1 else "")

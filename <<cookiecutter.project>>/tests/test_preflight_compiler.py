@@ -1,0 +1,122 @@
+"""Pre-flight with the real TPU compiler; skipped where it cannot be installed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ops_fixtures import RUN_TOML
+
+from << cookiecutter.package >>.errors import Refused
+from << cookiecutter.package >>.preflight import environment
+from << cookiecutter.package >>.settings import load
+
+SMALL = {
+    "hardware.generation": "v5e",
+    "hardware.topology": "2x2",
+    "hardware.slices": 1,
+    "model.preset": "tiny",
+    "model.layers": 1,
+    "data.tokenizer": "bytes",
+    "train.batch_size": 16,
+    "train.sequence_length": 128,
+    "train.accumulation": 1,
+    "preflight.hbm_share": 0.95,
+    "preflight.step_seconds": 0,
+}
+
+
+def preflight(*words: str, **changed: object) -> subprocess.CompletedProcess[str]:
+    own = SMALL | {key.replace("_", ".", 1): value for key, value in changed.items()}
+    sets = [word for key, value in own.items() for word in ("--set", f"{key}={value}")]
+    command = [sys.executable, "-m", "<< cookiecutter.package >>.ops.cli", "preflight"]
+    return subprocess.run(
+        [*command, *sets, *words], cwd=RUN_TOML.parent, capture_output=True, text=True
+    )
+
+
+@pytest.fixture(scope="module")
+def compiler() -> None:
+    try:
+        environment.python(print)
+    except Refused as refused:
+        pytest.skip(str(refused))
+
+
+@pytest.fixture(scope="module")
+def judged(compiler: None) -> dict[str, Any]:
+    done = preflight("--fresh", "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)["slices"][0]
+    return found
+
+
+def test_the_memory_of_the_state_is_that_of_its_share(judged: dict[str, Any]) -> None:
+    shape = load(RUN_TOML, [f"{key}={value}" for key, value in SMALL.items()]).model.shape(257)
+    parts = judged["hbm"]["parts"]
+    assert parts["parameters"] == pytest.approx(4 * shape.parameters / 4, rel=0.01)
+    assert parts["optimizer"] == pytest.approx(2 * parts["parameters"], rel=0.01)
+
+
+def test_the_program_multiplies_what_the_model_needs(judged: dict[str, Any]) -> None:
+    assert judged["flops"] == pytest.approx(judged["model_flops"], rel=0.01)
+    assert not judged["extrapolated"]
+
+
+def test_parameters_are_gathered_and_gradients_scattered(judged: dict[str, Any]) -> None:
+    assert {"all-gather", "reduce-scatter"} <= judged["collectives"].keys()
+
+
+def test_a_second_call_compiles_nothing(judged: dict[str, Any]) -> None:
+    done = preflight("--json", train_steps=7777)
+    assert json.loads(done.stdout)["slices"][0] == judged
+    assert "compiling" not in done.stderr
+
+
+def test_a_limit_of_run_toml_fails_it(judged: dict[str, Any], tmp_path: Path) -> None:
+    summary = tmp_path / "summary.md"
+    done = preflight("--summary", str(summary), preflight_hbm_share=1e-6)
+    assert done.returncode == 2
+    assert "preflight.hbm_share" in done.stderr and "Traceback" not in done.stderr
+    assert "v5e 2x2" in summary.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "fragment"),
+    [
+        (("--compare", "v6e"), "GENERATION:TOPOLOGY"),
+        (("--compare", "v9:2x2"), "no TPU generation"),
+        (("--compare", "v5e:3x3"), "no topology"),
+        (("--compare", "v4:2x2x1"), "two cores"),
+        (("--set", "train.batch_size=6"), "does not spread"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_compiled(
+    words: tuple[str, ...], fragment: str
+) -> None:
+    done = preflight(*words)
+    assert done.returncode == 2, done.stderr
+    assert fragment in done.stderr
+    assert "Traceback" not in done.stderr and "compiling" not in done.stderr
+
+
+def test_an_operation_without_a_form_on_the_chip_is_named_with_its_place(tmp_path: Path) -> None:
+    config = load(RUN_TOML, [f"{key}={value}" for key, value in SMALL.items()])
+    request = {"config": asdict(config), "vocabulary": 257}
+    (tmp_path / "request.json").write_text(json.dumps(request, default=str), "utf-8")
+    code = """
+from << cookiecutter.package >> import model
+from << cookiecutter.package >>.preflight import export
+model.FeedForward.forward = lambda self, x: x * x[x > 0].sum()
+export.main()
+"""
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True)
+    fault = json.loads((tmp_path / "programs.json").read_text("utf-8"))["fault"]
+    assert "aten::" in fault["operation"]
+    assert fault["file"].endswith("model.py") and fault["line"]

@@ -1,0 +1,121 @@
+"""Pre-flight: its time and memory, its verdict at the edge, and the line through two depths.
+
+    nox -s bench -- preflight
+
+The edge: the largest batch that pre-flight says fits is compiled, and the next one is refused by
+the compiler itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from common import PACKAGE, PROJECT, ratio, table
+
+SMALL = ("model.preset=tiny", "model.layers=1", "train.sequence_length=1024", "train.batch_size=64")
+DEEP = ("model.preset=tiny", "model.layers=12", "train.sequence_length=512")
+
+
+def command(cache: Path) -> tuple[float, float]:
+    """Seconds and gigabytes of the command for the project as it is made."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    began = time.perf_counter()
+    words = (sys.executable, "-m", f"{PACKAGE}.ops.cli", "preflight", "--json")
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    done = subprocess.run(words, cwd=PROJECT, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return seconds, max(before, peak) * 1024 / 1e9
+
+
+def times() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        cold, peak = command(Path(folder))
+        kept = list(Path(folder).glob("ray-tpu-template/results/*"))
+        for file in kept:
+            file.unlink()
+        installed, _ = command(Path(folder))
+        warm = [command(Path(folder))[0] for _ in range(3)]
+    table(
+        "time of `ops preflight` for the default project",
+        [
+            ("nothing installed", [cold], "s"),
+            ("the compiler installed", [installed], "s"),
+            ("the result kept", warm, "s"),
+            ("largest process", [peak], "GB"),
+        ],
+    )
+
+
+def _settings(*words: str) -> Any:
+    load = importlib.import_module(f"{PACKAGE}.settings").load
+    return load(PROJECT / "run.toml", [*words])
+
+
+def _study() -> Any:
+    return importlib.import_module(f"{PACKAGE}.preflight.study").Study(lambda text: None)
+
+
+def edge() -> None:
+    """Narrows down by the figures of what fits and of what is refused."""
+    config, study = _settings(*SMALL), _study()
+    unit = config.hardware.devices
+    seen: dict[int, Any] = {}
+    batch: int | None = 512
+    while batch:
+        train = replace(config.train, batch_size=batch)
+        seen[batch] = study.figures(replace(config, train=train))
+        batch = 1024 if len(seen) == 1 else _next(seen, unit)
+    low = max(batch for batch in seen if seen[batch].fits)
+    high = low + unit
+    name = f"{config.hardware.generation} {config.hardware.topology}"
+    print(f"\nthe edge, 1 layer, sequences of 1024 on {name}, after {len(seen)} compilations")
+    print(f"  batch {low}: said to fit, and compiled, {seen[low].share:.2%} of HBM")
+    print(f"  batch {high}: {seen[high].share:.2%}", end=", ")
+    print("refused by the compiler" if seen[high].needed else "compiled: ours is the stricter")
+
+
+def _next(seen: dict[int, Any], unit: int) -> int | None:
+    """The batch to compile next, on the line through the two nearest; None at the edge."""
+    low = max(batch for batch in seen if seen[batch].fits)
+    above = [batch for batch in seen if batch > low]
+    high = min(above) if above else max(batch for batch in seen if batch < low)
+    if high == low + unit:
+        return None
+    slope = (seen[high].used - seen[low].used) / (high - low)
+    guess = int(low + (seen[low].limit - seen[low].used) / slope) // unit * unit
+    return max(low + unit, min(guess, high - unit) if above else guess)
+
+
+def line() -> None:
+    config = _settings(*DEEP)
+    guessed = _study().figures(config)
+    study = _study()
+    study.whole = True
+    whole = study.figures(config)
+    print("\n12 layers from 2 and 4, over 12 layers compiled")
+    ratio("HBM", guessed.used / whole.used, "0.97 to 1.03")
+    ratio("FLOPs", guessed.flops / whole.flops, "0.99 to 1.01")
+    ratio("bytes through HBM", guessed.hbm_bytes / whole.hbm_bytes, "0.9 to 1.1")
+    ratio("bytes sent", guessed.sent_bytes / whole.sent_bytes, "0.9 to 1.1")
+
+
+def main() -> None:
+    parts = {"times": times, "edge": edge, "line": line}
+    for name in sys.argv[1:] or parts:
+        parts[name]()
+
+
+if __name__ == "__main__":
+    main()
