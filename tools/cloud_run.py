@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 IMAGE = "image.env"
-CHAIN = (
+CHAIN: tuple[tuple[str, ...], ...] = (
     ("doctor",),
     ("build", "--output", IMAGE),
     ("provision",),
@@ -21,7 +21,7 @@ CHAIN = (
     ("watch", "--timeout", "60"),
     ("report",),
 )
-END = (("teardown",), ("sweep", "--yes"))
+END: tuple[tuple[str, ...], ...] = (("teardown",), ("sweep", "--yes"))
 
 
 class Project:
