@@ -1,0 +1,120 @@
+"""The webhook as a server of its own: `python -m ... ADDRESS PORT CERTIFICATE KEY KUBECONFIG`."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from kubernetes import client, config
+
+from rehearsal.plane import tpu_rules as rules
+
+NAME = "kuberay-tpu-webhook"
+SYSTEM = ("kube-system", "kube-node-lease")
+Object = dict[str, Any]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    one_pod_at_a_time = threading.Lock()
+
+    def do_GET(self) -> None:
+        self._reply(200, "")
+
+    def do_POST(self) -> None:
+        review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        request = review["request"]
+        answer = self._mutate if self.path.startswith("/mutate") else self._validate
+        try:
+            response = {"uid": request["uid"], **answer(request)}
+        except (rules.Unreadable, KeyError) as error:
+            verb = self.path.strip("/").partition("?")[0]
+            self.log_message("%s: %s", verb, error)
+            self._reply(403, f"Failed to {verb} {request['kind']['kind']}")
+            return
+        whole = {"apiVersion": review["apiVersion"], "kind": "AdmissionReview"}
+        self._reply(200, json.dumps({**whole, "response": response}))
+
+    def _validate(self, request: Object) -> Object:
+        why = rules.refusal(request["object"])
+        return {"allowed": not why, "status": {"message": why}}
+
+    def _mutate(self, request: Object) -> Object:
+        pod = request["object"]
+        if not rules.chips(pod["spec"]):
+            return {"allowed": True}
+        with self.one_pod_at_a_time:
+            place = rules.labelled_place(pod) or _next(pod, request["namespace"])
+        patch = json.dumps(rules.patch(pod, place)).encode()
+        encoded = base64.b64encode(patch).decode()
+        return {"allowed": True, "patchType": "JSONPatch", "patch": encoded}
+
+    def _reply(self, code: int, text: str) -> None:
+        content = text.encode()
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+def _next(pod: Object, namespace: str) -> rules.Place:
+    labels = pod["metadata"]["labels"]
+    group = ",".join(f"{key}={labels[key]}" for key in (rules.CLUSTER, rules.GROUP))
+    api = client.CoreV1Api()
+    found = api.list_namespaced_pod(namespace, label_selector=group).items
+    plain = api.api_client.sanitize_for_serialization(found)
+    return rules.next_place(plain, rules.hosts(pod["spec"]))
+
+
+def registrations(url: str, authority: bytes) -> list[Object]:
+    """As the webhook's own project registers it: without it nothing of its kind is made."""
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    clusters = {"apiGroups": ["ray.io"], "apiVersions": ["*"], "resources": ["rayclusters"]}
+    labelled = {"matchLabels": {"app.kubernetes.io/name": "kuberay"}}
+    mutating = _hook(f"{url}/mutate", authority, pods) | {"objectSelector": labelled}
+    return [
+        _registration("Mutating", mutating),
+        _registration("Validating", _hook(f"{url}/validate", authority, clusters)),
+    ]
+
+
+def _registration(kind: str, hook: Object) -> Object:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": f"kuberay-tpu-{kind.lower()}-webhook-cfg"},
+        "webhooks": [hook],
+    }
+
+
+def _hook(url: str, authority: bytes, rule: Object) -> Object:
+    name = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(SYSTEM)}
+    return {
+        "name": f"{NAME}.ray-system.svc",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "NoneOnDryRun",
+        "failurePolicy": "Fail",
+        "namespaceSelector": {"matchExpressions": [name]},
+        "clientConfig": {"url": url, "caBundle": base64.b64encode(authority).decode()},
+        "rules": [{**rule, "operations": ["CREATE"], "scope": "Namespaced"}],
+    }
+
+
+def main(address: str, port: str, certificate: str, key: str, kubeconfig: str) -> None:
+    config.load_kube_config(kubeconfig)  # type: ignore[no-untyped-call]
+    server = ThreadingHTTPServer((address, int(port)), _Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(
+        server.socket, server_side=True, do_handshake_on_connect=False
+    )
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
