@@ -18,6 +18,10 @@ KUBERNETES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-schedul
 OPERATOR = "ray-operator"
 OPERATOR_MODULE = f"github.com/ray-project/kuberay/{OPERATOR}"
 PROGRESS_SECONDS = 30
+NEEDED = {
+    "go": "which builds the control plane",
+    "setpriv": "of util-linux, which ends the control plane with the tests",
+}
 Say = Callable[[str], None]
 
 
@@ -33,8 +37,9 @@ def find(part: str, say: Say = print) -> Path:
     given = Path(os.environ.get("KUBEBUILDER_ASSETS") or os.devnull)
     if part == "kubernetes" and all((given / name).exists() for name in KUBERNETES):
         return given
-    if shutil.which("go") is None:
-        raise CannotRehearse("no Go toolchain to build the control plane with")
+    for tool, purpose in NEEDED.items():
+        if shutil.which(tool) is None:
+            raise CannotRehearse(f"no {tool} here, {purpose}")
     kept = _cache() / f"{part}-{_key(MODULES / part)}"
     with _alone(kept.with_suffix(".lock")):
         if not kept.exists():

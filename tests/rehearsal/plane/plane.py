@@ -84,7 +84,7 @@ class Plane:
             process.stop(signal.SIGKILL)
 
     def start(self, name: str) -> None:
-        """Of etcd, apiserver, controller-manager, scheduler, webhook, operator; until it is ready."""
+        """Of etcd, apiserver, controller-manager, scheduler, webhook, operator; waits for it."""
         self._processes[name].start()
         self._processes[name].wait()
 
@@ -93,6 +93,13 @@ class Plane:
 
     def logs(self, name: str) -> str:
         return self._processes[name].log.read_text(errors="replace")
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._processes)
+
+    def pid(self, name: str) -> int:
+        return self._processes[name].pid
 
     def kubeconfig(self, user: str = "admin", group: str = ADMINISTRATORS) -> Path:
         """A new one for this user."""

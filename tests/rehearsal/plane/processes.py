@@ -7,13 +7,13 @@ import signal
 import ssl
 import subprocess
 import time
-import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
 PATIENCE_SECONDS = 120.0
 BETWEEN_LOOKS_SECONDS = 0.05
+LOOK_SECONDS = 5
 # The kernel ends it with the thread that started it, even where that was killed.
 WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 OWN_HOSTS = ("unshare", "--mount", "--", "sh", "-c")
@@ -35,7 +35,10 @@ class Process:
 
     def __init__(self, component: Component, log: Path, authority: Path) -> None:
         self.component, self.log = component, log
-        self._trust = ssl.create_default_context(cafile=str(authority))
+        trust = ssl.create_default_context(cafile=str(authority))
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust)
+        )
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -62,6 +65,11 @@ class Process:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, f"{self.component.name} was never started"
+        return self._process.pid
+
     def wait(self) -> None:
         """Until it is healthy. Raises RuntimeError with its last lines where that never comes."""
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -72,11 +80,8 @@ class Process:
             time.sleep(BETWEEN_LOOKS_SECONDS)
 
     def healthy(self) -> bool:
-        secured = self.component.health.startswith("https")
         try:
-            with urllib.request.urlopen(
-                self.component.health, timeout=5, context=self._trust if secured else None
-            ):
+            with self._opener.open(self.component.health, timeout=LOOK_SECONDS):
                 return True
         except OSError:
             return False
