@@ -1,4 +1,4 @@
-"""The Ray cluster of the guide that this template grew from, and what is wrong with it, by parts."""
+"""The Ray cluster of the guide that this template grew from."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ TOPOLOGY = "cloud.google.com/gke-tpu-topology"
 IMAGE = "rayproject/ray:2.40.0"
 
 
-def cluster(name: str, group: dict[str, Any] | None = None, **selectors: str) -> dict[str, Any]:
-    """`group` changes the worker group, `selectors` are more than the guide's one."""
+def cluster(name: str, topology: str = "", **group: Any) -> dict[str, Any]:
+    """With a second selector where a topology is given; `group` changes the worker group."""
     tpu = {"google.com/tpu": "4"}
-    selector = {ACCELERATOR: "tpu-v5-lite-podslice", **selectors}
+    selector = {ACCELERATOR: "tpu-v5-lite-podslice", **({TOPOLOGY: topology} if topology else {})}
     worker = {"name": "ray-worker", "image": IMAGE, "resources": {"requests": tpu, "limits": tpu}}
     return {
         "apiVersion": "ray.io/v1",
@@ -32,7 +32,7 @@ def cluster(name: str, group: dict[str, Any] | None = None, **selectors: str) ->
                     "maxReplicas": 2,
                     "rayStartParams": {},
                     "template": {"spec": {"nodeSelector": selector, "containers": [worker]}},
-                    **(group or {}),
+                    **group,
                 }
             ],
         },

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import os
+import importlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-from rehearsal.ops.life import part
 from rehearsal.plane.plane import Plane
+from rehearsal.running import PACKAGE
+from rehearsal.running import PROJECT as WHERE
 
 PATIENCE_SECONDS = 300
 PROJECT = "rehearsal"
 Object = dict[str, Any]
+
+
+def part(name: str) -> Any:
+    """A module of the generated project, like `part("ops.manifests")`."""
+    return importlib.import_module(f"{PACKAGE}.{name}")
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class Case:
             "cloud.capacity": '["spot", "flex-start"]',
         }
         words = [f"{key}={value}" for key, value in settings.items()]
-        config = part("settings").load(Path(os.environ["PROJECT"]) / "run.toml", words)
+        config = part("settings").load(WHERE / "run.toml", words)
         # A project holds the files of one framework only; the manifests know both.
         object.__setattr__(config.hardware, "accelerator", self.accelerator)
         prices = part("ops.cost").Prices(date.today(), {})

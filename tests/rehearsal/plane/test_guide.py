@@ -32,16 +32,14 @@ def refused(plane: Plane, manifest: dict[str, Any]) -> str:
     ("manifest", "why"),
     [
         pytest.param(guide.cluster("whole"), "Failed to validate RayCluster", id="one selector"),
+        pytest.param(guide.cluster("hosts", "4x4"), NOT_EQUAL, id="no numOfHosts"),
         pytest.param(
-            guide.cluster("hosts", **{guide.TOPOLOGY: "4x4"}), NOT_EQUAL, id="no numOfHosts"
-        ),
-        pytest.param(
-            guide.cluster("none", {"numOfHosts": 0}, **{guide.TOPOLOGY: "4x4"}),
+            guide.cluster("none", "4x4", numOfHosts=0),
             "Failed to validate RayCluster",
             id="numOfHosts 0",
         ),
         pytest.param(
-            guide.cluster("many", {"numOfHosts": 2}, **{guide.TOPOLOGY: "2x2"}),
+            guide.cluster("many", "2x2", numOfHosts=2),
             NOT_EQUAL,
             id="more hosts than the topology has",
         ),
@@ -59,7 +57,7 @@ def test_two_replicas_on_the_one_node_of_the_pool_wait_for_ever(cluster: Plane) 
         guide.TOPOLOGY: "2x2",
     }
     add_nodes(cluster, "guide", 1, labels, **{"google.com/tpu": "4"})
-    manifest = guide.cluster("two", **{guide.TOPOLOGY: "2x2"})
+    manifest = guide.cluster("two", "2x2")
     assert cluster.kubectl("create", "--filename=-", given=manifest).returncode == 0
 
     def said() -> str:
