@@ -6,9 +6,11 @@ the container's first process is told through PIPE, and then why it could not be
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -21,6 +23,7 @@ CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
 PR_SET_PDEATHSIG = 1
 CANNOT_START = 128
+OPEN_FILES = 1 << 20  # as containerd allows them
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 LIBC = ctypes.CDLL(None, use_errno=True)
 Spec = dict[str, Any]
@@ -49,12 +52,15 @@ def _become(spec: Spec, pipe: int) -> None:
     try:
         socket.sethostname(spec["hostname"])
         _make_root(spec)
+        # A machine that is itself a sandbox may forbid it; then its own limit holds.
+        with contextlib.suppress(ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
         os.setgroups([])
         os.setgid(spec["user"])
         os.setuid(spec["user"])
         os.chdir(spec["directory"])
         os.execve(_found(spec), spec["command"], spec["environment"])  # noqa: S606
-    except OSError as error:
+    except Exception as error:
         os.write(pipe, str(error).encode())
     os._exit(CANNOT_START)
 

@@ -51,15 +51,20 @@ def clear() -> None:
     names = [name for name in _namespaces() if name.startswith(PREFIX)]
     for name in names:
         end(name)
-        ip("netns", "delete", name)
+        remove(name)
     for line in ip("-oneline", "link", "show").splitlines():
         name = line.split(": ")[1].partition("@")[0]
         if name.startswith(PREFIX):
-            # The peer of a namespace that is just going may be faster.
-            subprocess.run(["ip", "link", "delete", name], capture_output=True)
+            remove(name)
     for place in (SCRATCH, SHARED):
         for folder in place.glob(f"{PREFIX}-*"):
             shutil.rmtree(folder)
+
+
+def remove(name: str) -> None:
+    """A namespace and its interface, whatever there still is of them: it may be just going."""
+    subprocess.run(["ip", "link", "delete", name], capture_output=True)
+    subprocess.run(["ip", "netns", "delete", name], capture_output=True)
 
 
 def end(namespace: str) -> None:

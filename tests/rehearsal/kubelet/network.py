@@ -84,8 +84,7 @@ class Network:
     def detach(self, at: Address) -> None:
         """Ends what still runs there."""
         machine.end(at.namespace)
-        machine.ip("link", "delete", at.namespace)
-        machine.ip("netns", "delete", at.namespace)
+        machine.remove(at.namespace)
 
 
 def _guard(lock: int) -> subprocess.Popen[bytes]:

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rehearsal.kubelet import environment
 from rehearsal.kubelet.api import stamp
 from rehearsal.kubelet.containers import Container, Launch, StartError
 from rehearsal.kubelet.desk import Desk
 from rehearsal.kubelet.ending import end
 from rehearsal.kubelet.environment import ConfigError
-from rehearsal.kubelet.images import WORK, Image
+from rehearsal.kubelet.images import Image
+from rehearsal.kubelet.launching import launch
 from rehearsal.kubelet.logs import Log
-from rehearsal.kubelet.network import HOST, Address
+from rehearsal.kubelet.network import Address
 from rehearsal.kubelet.probes import Probes
 from rehearsal.kubelet.stopping import Stopping
 
@@ -67,14 +67,14 @@ class Runner:
 
     def _once(self) -> int | None:
         image = self._pull()
-        launch = self._launch(image) if image else None
-        if launch is None:
+        asked = self._launch(image) if image else None
+        if asked is None:
             return None
         self.logs.append(log := Log(self._folder() / f"{self.restarts}.log"))
         self._identity = f"rehearsal://{uuid.uuid4().hex}"
         began = stamp()
         try:
-            container = Container(launch, self._folder(), log)
+            container = Container(asked, self._folder(), log)
         except StartError as error:
             self._say("Failed", f"Error: failed to start container: {error}")
             return self._ended(CANNOT_START, began, "StartError", str(error))
@@ -145,34 +145,12 @@ class Runner:
         """None where the pod has to end while its settings cannot be met."""
         while True:
             try:
-                return self._worked_out(image)
+                return launch(self._desk, self._pod, self.spec, self._at, self._folders, image)
             except ConfigError as error:
                 self._wait("CreateContainerConfigError", str(error))
                 self._say("Failed", f"Error: {error}")
             if self._stopping.wait(DELAYS[-1]):
                 return None
-
-    def _worked_out(self, image: Image) -> Launch:
-        environment.check(self.spec)
-        chips = environment.chips(self.spec)
-        user = environment.user(self._pod, self.spec, image.user)
-        first = {"HOME": "/home/ray" if user else "/root", "HOSTNAME": self._hostname()}
-        first |= image.environ() | dict(self._desk.devices(self._pod) if chips else {})
-        place = {"podIP": self._at.ip, "hostIP": HOST}
-        known = environment.variables(self._pod, self.spec, first, place)
-        hosts = (str(self._desk.names.file), "/etc/hosts", "read")
-        volumes = environment.binds(self._pod, self.spec, *self._folders)
-        return Launch(
-            command=environment.command(self.spec, known),
-            environment=known,
-            image=image,
-            network=self._at.file,
-            hostname=self._hostname(),
-            binds=[hosts, *volumes],
-            directory=self.spec.get("workingDir") or (WORK if image.project else "/"),
-            user=user,
-            chips=chips,
-        )
 
     def _probed(self, kind: str, ok: bool, seen: str) -> None:
         if kind.endswith("-seen"):
@@ -194,9 +172,6 @@ class Runner:
     def _say(self, reason: str, message: str, kind: str = "Warning") -> None:
         if not self._stopping.at_once:
             self._desk.events.say(self._pod, reason, message, kind)
-
-    def _hostname(self) -> str:
-        return str(self._pod["spec"].get("hostname") or self._pod["metadata"]["name"])[:63]
 
     def _folder(self) -> Path:
         folder = self._folders[0] / self.name

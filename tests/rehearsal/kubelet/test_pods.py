@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import pytest
 from rehearsal.kubelet import HOST, Image, Names, Network
 from rehearsal.kubelet.desk import Desk
 from rehearsal.kubelet.pods import Pod
-from rehearsal.plane import CannotRehearse
 
 Object = dict[str, Any]
 PATIENCE_SECONDS = 60.0
@@ -51,16 +50,6 @@ class Heard:
 
     def reasons(self, kind: str = "Warning") -> list[str]:
         return [event["reason"] for event in self.events if event["type"] == kind]
-
-
-@pytest.fixture(scope="module")
-def network() -> Iterator[Network]:
-    try:
-        made = Network()
-    except CannotRehearse as reason:
-        pytest.skip(str(reason))
-    with made:
-        yield made
 
 
 @pytest.fixture
