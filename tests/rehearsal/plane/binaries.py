@@ -93,7 +93,8 @@ def _download(module: Path) -> None:
 
 def _compile(module: Path, into: Path, compiled: Path, say: Say) -> None:
     began, last = time.monotonic(), time.monotonic()
-    command = ["go", "build", "-v", "-trimpath", "-ldflags=-s -w", f"-o={into}/", "tool"]
+    flags = f"-ldflags=-s -w {_version(module)}".rstrip()
+    command = ["go", "build", "-v", "-trimpath", flags, f"-o={into}/", "tool"]
     environment = _environment() | {"GOCACHE": str(compiled)}
     lines: list[str] = []
     with subprocess.Popen(
@@ -108,6 +109,15 @@ def _compile(module: Path, into: Path, compiled: Path, say: Say) -> None:
     if process.returncode:
         raise RuntimeError(f"go build of {module} failed:\n{''.join(lines[-20:])}")
     say(f"built {module.name} in {time.monotonic() - began:.0f} s")
+
+
+def _version(module: Path) -> str:
+    """Kubernetes has its version from whoever links it; without one, clients take it for broken."""
+    if module.name != "kubernetes":
+        return ""
+    version = json.loads(_go(module, "list", "-m", "-json", "k8s.io/kubernetes"))["Version"]
+    names = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return " ".join(f"-X {name}.gitVersion={version}" for name in names)
 
 
 def _finish(module: Path, fresh: Path) -> None:

@@ -32,6 +32,7 @@ class Layout:
     address: str
     authority: Authority
     tokens: Path
+    grace_seconds: int
     ports: dict[str, int] = field(default_factory=dict)
 
     def port(self, name: str) -> int:
@@ -109,7 +110,7 @@ def controllers(at: Layout) -> Component:
             f"--root-ca-file={at.authority.certificate}",
             "--use-service-account-credentials=true",
             "--node-monitor-period=2s",
-            "--node-monitor-grace-period=20s",
+            f"--node-monitor-grace-period={at.grace_seconds}s",
         ),
         f"{at.url('controller-manager')}/healthz",
     )

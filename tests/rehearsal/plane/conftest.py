@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.plane import CannotRehearse, Plane, find
+from rehearsal.plane.objects import SILENT
 
 Programs = Callable[[str], Path]
 
@@ -36,7 +37,7 @@ def plane(
     kubernetes, operator = programs("kubernetes"), programs(request.param)
     folder = tmp_path_factory.mktemp("plane")
     failed = request.session.testsfailed
-    with Plane(folder, kubernetes, operator) as started:
+    with Plane(folder, kubernetes, operator, grace_seconds=SILENT) as started:
         yield started
     if request.session.testsfailed > failed:
         print(f"the logs of the plane lie in {started.logs_folder}")

@@ -16,6 +16,9 @@ from rehearsal.running import PROJECT as WHERE
 
 PATIENCE_SECONDS = 300
 PROJECT = "rehearsal"
+SILENT = 3600
+"""Seconds for which a plane may hear nothing of its nodes, where nothing runs on them."""
+TPU = "google.com/tpu"
 Object = dict[str, Any]
 
 
@@ -84,8 +87,10 @@ def until(condition: Callable[[], Any], what: str) -> Any:
     return found
 
 
-def add_nodes(plane: Plane, name: str, count: int, labels: Object, **capacity: str) -> None:
-    """Ready nodes of one pool, with nothing that would run a pod on them."""
+def add_nodes(plane: Plane, name: str, count: int, labels: Object, chips: int = 0) -> None:
+    """Ready nodes of one pool, tainted as GKE does where they have chips; nothing runs on them."""
+    capacity = {TPU: str(chips)} if chips else {}
+    taints = [{"key": TPU, "value": "present", "effect": "NoSchedule"}] if chips else []
     machine = {"cpu": "128", "memory": "512Gi", "pods": "110", **capacity}
     status = {
         "capacity": machine,
@@ -97,6 +102,7 @@ def add_nodes(plane: Plane, name: str, count: int, labels: Object, **capacity: s
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": f"{name}-{number}", "labels": labels},
+            "spec": {"taints": taints},
             "status": status,
         }
         for number in range(count)

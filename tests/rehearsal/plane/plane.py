@@ -26,7 +26,7 @@ class Plane:
 
     All listens at `address`; a bridge's own address is reached from its network namespaces too.
     `hosts` is what the operator has for /etc/hosts, `gates` its feature gates (NAME=true,...).
-    `tokens` are bearer tokens with the user and the group that they stand for.
+    A node that says nothing for `grace_seconds` is lost. `tokens` are bearer tokens with the user and the group that they stand for.
     Use it from one thread: its processes end with the thread that started them.
     """
 
@@ -39,6 +39,7 @@ class Plane:
         address: str = components.HERE,
         hosts: Path | None = None,
         gates: str = "",
+        grace_seconds: int = 20,
         tokens: Mapping[str, tuple[str, str]] | None = None,
     ) -> None:
         self.folder = folder
@@ -49,7 +50,13 @@ class Plane:
         """An administrator's, beside the given ones."""
         known = {self.token: ("admin", ADMINISTRATORS), **(tokens or {})}
         self.layout = components.Layout(
-            folder, kubernetes, operator, address, self.authority, self._written(known)
+            folder,
+            kubernetes,
+            operator,
+            address,
+            self.authority,
+            self._written(known),
+            grace_seconds,
         )
         self.url = self.layout.url()
         self._operator = operator

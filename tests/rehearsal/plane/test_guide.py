@@ -10,7 +10,7 @@ import pytest
 
 from rehearsal.plane import Plane, guide
 from rehearsal.plane.conftest import Programs
-from rehearsal.plane.objects import add_nodes, until
+from rehearsal.plane.objects import SILENT, add_nodes, until
 
 NOT_EQUAL = "Number of workers in worker group not equal to specified topology"
 
@@ -18,7 +18,8 @@ NOT_EQUAL = "Number of workers in worker group not equal to specified topology"
 @pytest.fixture(scope="module")
 def cluster(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     folder = tmp_path_factory.mktemp("plane")
-    with Plane(folder, programs("kubernetes"), programs("operator-newest")) as started:
+    parts = programs("kubernetes"), programs("operator-newest")
+    with Plane(folder / "plane", *parts, grace_seconds=SILENT) as started:
         yield started
 
 
@@ -56,7 +57,8 @@ def test_two_replicas_on_the_one_node_of_the_pool_wait_for_ever(cluster: Plane) 
         guide.ACCELERATOR: "tpu-v5-lite-podslice",
         guide.TOPOLOGY: "2x2",
     }
-    add_nodes(cluster, "guide", 1, labels, **{"google.com/tpu": "4"})
+    add_nodes(cluster, "guide", 1, labels, chips=4)
+    add_nodes(cluster, "cpu", 1, {})
     manifest = guide.cluster("two", "2x2")
     assert cluster.kubectl("create", "--filename=-", given=manifest).returncode == 0
 

@@ -10,6 +10,7 @@ import pytest
 from rehearsal.plane import Plane
 from rehearsal.plane.objects import (
     PROJECT,
+    TPU,
     Case,
     add_nodes,
     matrix,
@@ -22,7 +23,6 @@ from rehearsal.plane.objects import (
 
 STRICT = ("--validate=strict", "--filename=-")
 DEFINED_BY_GKE = ("PodMonitoring", "Kustomization")
-TPU = "google.com/tpu"
 Pods = dict[Case, list[dict[str, Any]]]
 
 
@@ -104,6 +104,7 @@ def test_every_host_knows_its_place(plane: Plane, pods: Pods) -> None:
 @pytest.mark.usefixtures("pods")
 def test_each_slice_gets_a_pool_of_its_own(plane: Plane) -> None:
     case = Case("v6e", "4x4", 2)
+    add_nodes(plane, "cpu", 2, {})
     for pool in ("t0-s0", "t0-s1"):
         labels = {
             "cloud.google.com/gke-nodepool": pool,
@@ -112,7 +113,7 @@ def test_each_slice_gets_a_pool_of_its_own(plane: Plane) -> None:
             "project": PROJECT,
             "run": case.run,
         }
-        add_nodes(plane, pool, 4, labels, **{TPU: "4"})
+        add_nodes(plane, pool, 4, labels, chips=4)
     bound: list[dict[str, Any]] = until(lambda: placed(plane, case), "the slices have no nodes")
     nodes = {variables(pod)["TPU_NAME"]: set[str]() for pod in bound}
     for pod in bound:
