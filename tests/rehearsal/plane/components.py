@@ -91,6 +91,8 @@ def apiserver(at: Layout) -> Component:
             "--endpoint-reconciler-type=none",
             "--authorization-mode=Node,RBAC",
             "--allow-privileged=true",
+            # As on GKE: who asks for chips tolerates the taint of the nodes that have them.
+            "--enable-admission-plugins=ExtendedResourceToleration",
             # A pod leaves a lost node in seconds, not in GKE's five minutes.
             "--default-not-ready-toleration-seconds=5",
             "--default-unreachable-toleration-seconds=5",

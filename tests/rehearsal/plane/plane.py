@@ -26,7 +26,8 @@ class Plane:
 
     All listens at `address`; a bridge's own address is reached from its network namespaces too.
     `hosts` is what the operator has for /etc/hosts, `gates` its feature gates (NAME=true,...).
-    A node that says nothing for `grace_seconds` is lost. `tokens` are bearer tokens with the user and the group that they stand for.
+    A node that says nothing for `grace_seconds` is lost.
+    `tokens` are bearer tokens with the user and the group that they stand for.
     Use it from one thread: its processes end with the thread that started them.
     """
 
