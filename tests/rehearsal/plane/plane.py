@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rehearsal.plane import components, kubeconfig, webhook
+from rehearsal.plane import components, kubeconfig, registration
 from rehearsal.plane.certs import Authority
 from rehearsal.plane.processes import Component, Process
 
@@ -158,7 +158,7 @@ class Plane:
             "create", "clusterrolebinding", "kuberay", "--clusterrole=kuberay-operator", user
         )
         url, authority = self.layout.url("webhook"), self.authority.certificate.read_bytes()
-        hooks = webhook.registrations(url, authority)
+        hooks = registration.registrations(url, authority)
         self._must(*apply, "-", given={"apiVersion": "v1", "kind": "List", "items": hooks})
 
     def _components(self, hosts: Path | None, gates: str) -> list[Component]:

@@ -18,7 +18,7 @@ import pytest
 from rehearsal.plane import Plane
 from rehearsal.plane.components import TESTS
 from rehearsal.plane.conftest import Programs
-from rehearsal.plane.objects import Case, pods_by_run, until, variables, warnings
+from rehearsal.plane.objects import SILENT, Case, pods_by_run, until, variables, warnings
 
 HOSTS = "10.9.8.7 demo-head-svc.default.svc.cluster.local\n"
 
@@ -35,7 +35,9 @@ def cluster(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Ite
         hosts=folder / "hosts",
         gates="RayMultiHostIndexing=false",
         tokens={"known": ("somebody", "system:authenticated")},
+        grace_seconds=SILENT,
     ) as started:
+        create(started, Case("v5e", "2x2", 1).files()["serviceaccount.yaml"])
         yield started
 
 
@@ -54,7 +56,7 @@ def create(plane: Plane, manifest: Any) -> None:
     [
         ("activeDeadlinSeconds", 1, 'unknown field "spec.activeDeadlinSeconds"'),
         ("activeDeadlineSeconds", "soon", "must be of type integer"),
-        ("submissionMode", "Sidecar", "Unsupported value"),
+        ("rayClusterSpec", {}, "spec.rayClusterSpec.headGroupSpec: Required value"),
     ],
 )
 def test_a_wrong_job_is_refused(cluster: Plane, key: str, value: object, why: str) -> None:
