@@ -17,6 +17,8 @@ Object = dict[str, Any]
 Heard = Callable[[str, Object], None]
 AGAIN_SECONDS, WATCH_SECONDS, TIMEOUT_SECONDS = 0.5, 60, 20
 GONE, CONFLICT, UNPROCESSABLE = 404, 409, 422
+WRONG = (400, 405, 415)
+"""What no patience mends; a server that just starts may also say that something is forbidden."""
 STRATEGIC = "application/strategic-merge-patch+json"
 Away = (client.ApiException, urllib3.exceptions.HTTPError, OSError)
 """What a request fails with while the server is away, or does not want it."""
@@ -46,7 +48,10 @@ class Api:
         return self.client.sanitize_for_serialization(answer)
 
     def insist(self, call: Callable[..., Any], *words: Any, **options: Any) -> Object | None:
-        """The answer; None where the object is not there any more, or another of its name."""
+        """The answer; None where the object is not there any more, or another of its name.
+
+        Raises ApiException for a request that is wrong.
+        """
         while not self._closed.is_set():
             try:
                 answer = call(*words, _request_timeout=TIMEOUT_SECONDS, **options)
@@ -55,6 +60,8 @@ class Api:
             except client.ApiException as error:
                 if error.status in (GONE, CONFLICT, UNPROCESSABLE):
                     return None
+                if error.status in WRONG:
+                    raise
                 self._closed.wait(AGAIN_SECONDS)
             except Away:
                 self._closed.wait(AGAIN_SECONDS)

@@ -23,6 +23,9 @@ from rehearsal.ops.simulation.gke import Cluster
 from rehearsal.ops.test_command import Shell
 
 SMALL = {
+    # A worker offers the 64 processors of a machine that is not there: as many processes would
+    # read a larger text.
+    "data.input": f"{WORK}/README.md",
     "cloud.deadline_hours": 2,
     "cloud.zones": '["us-central1-a"]',
     "train.steps": 12,
@@ -30,7 +33,7 @@ SMALL = {
     "checkpoint.every": 4,
 }
 QUIET = {
-    # A worker says that its machine has 64 processors: as many idle processes would be started.
+    # Else an idle process for each of those 64 processors.
     "RAY_prestart_worker_first_driver": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
@@ -69,26 +72,33 @@ class Living:
 
 
 @contextmanager
+def clouded(world: World) -> Iterator[tuple[Cloud, Cluster]]:
+    """The cloud with the project's cluster in it; gcloud's variables point there."""
+    plane, catalog = world.plane, part("slices")
+    authority = plane.authority.certificate
+    with (
+        Cloud(catalog, world.kubelet, plane.url, authority, TOKENS) as cloud,
+        patch.dict(os.environ, cloud.env()),
+    ):
+        yield cloud, cloud.add_cluster("tpu-training", "us-central1")
+
+
+@contextmanager
 def living(world: World, folder: Path, **settings: object) -> Iterator[Living]:
     """`settings` like train_steps=12, beside those of a small run on the slice of run.toml."""
-    plane, project = world.plane, Path(os.environ["PROJECT"]).resolve()
-    plane.kubectl("apply", "--filename", str(project / "k8s" / "serviceaccount.yaml"))
+    project = Path(os.environ["PROJECT"]).resolve()
+    world.plane.kubectl("apply", "--filename", str(project / "k8s" / "serviceaccount.yaml"))
     with (
+        clouded(world) as (cloud, cluster),
         emulator(address=HOST) as bucket,
-        Cloud(
-            part("slices"), world.kubelet, plane.url, plane.authority.certificate, TOKENS
-        ) as cloud,
-        patch.dict(os.environ, {**cloud.env(), **bucket.environment}),
+        patch.dict(os.environ, bucket.environment),
     ):
-        cluster = cloud.add_cluster("tpu-training", "us-central1")
         code = {"PYTHONPATH": f"{WORK}/src"}
         image = Image(Path(sys.prefix), project, {**QUIET, **code, **bucket.environment})
         world.kubelet.desk.images[IMAGE] = image
         own = {key.replace("_", ".", 1): value for key, value in settings.items()}
-        places = {
-            "run.storage": f"gs://{bucket.bucket}/runs",
-            "data.shards": f"gs://{bucket.bucket}/d",
-        }
+        root = f"gs://{bucket.bucket}"
+        places = {"run.storage": f"{root}/runs", "data.shards": f"{root}/data"}
         overrides = [f"{key}={value}" for key, value in {**SMALL, **places, **own}.items()]
         life: Any = SimpleNamespace(overrides=overrides, cloud=cloud)
         yield Living(world, cloud, cluster, bucket, Shell(life, folder))
