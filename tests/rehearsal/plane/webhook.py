@@ -17,8 +17,15 @@ from rehearsal.plane import tpu_rules as rules
 Object = dict[str, Any]
 
 
+class _Server(ThreadingHTTPServer):
+    # The API server asks for many pods at once; who finds the queue full waits out its deadline.
+    request_queue_size = 128
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
     one_pod_at_a_time = threading.Lock()
 
     def do_GET(self) -> None:
@@ -58,6 +65,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+        self.wfile.flush()
 
 
 def _next(pod: Object, namespace: str) -> rules.Place:
@@ -71,7 +79,7 @@ def _next(pod: Object, namespace: str) -> rules.Place:
 
 def main(address: str, port: str, certificate: str, key: str, kubeconfig: str) -> None:
     config.load_kube_config(kubeconfig)  # type: ignore[no-untyped-call]
-    server = ThreadingHTTPServer((address, int(port)), _Handler)
+    server = _Server((address, int(port)), _Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     server.socket = context.wrap_socket(
