@@ -1,27 +1,21 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rehearsal.kubelet import HOST, Kubelet, Names, Network
+from rehearsal.kubelet import HOST, Image, Kubelet, Names, Network
+from rehearsal.kubelet.alone import IMAGE, Heard
+from rehearsal.kubelet.asking import NODE, Cluster
+from rehearsal.kubelet.desk import Desk
+from rehearsal.kubelet.world import TOKENS, World
 from rehearsal.plane import CannotRehearse, Plane
 from rehearsal.plane.conftest import Programs, programs
 
 __all__ = ["programs"]
-TOKENS = ("first-token", "second-token")
-"""Of who calls `ops`: one expires, and the next is given out."""
-
-
-@dataclass
-class World:
-    """A whole cluster on this machine, with no node yet and no image."""
-
-    network: Network
-    plane: Plane
-    kubelet: Kubelet
 
 
 @pytest.fixture(scope="module")
@@ -48,3 +42,25 @@ def world(
         Kubelet(plane.kubeconfig("kubelet"), network, names, {}) as kubelet,
     ):
         yield World(network, plane, kubelet)
+
+
+@pytest.fixture(scope="module")
+def cluster(world: World) -> Iterator[Cluster]:
+    """With one node and the image `python`."""
+    world.kubelet.desk.images["python"] = Image(Path(sys.prefix))
+    world.kubelet.nodes.add(NODE)
+    yield Cluster(world)
+    world.kubelet.lose(NODE.name)
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def desk(network: Network, heard: Heard) -> Desk:
+    names = Names(network.folder / "hosts")
+    devices = {"TPU_WORKER_ID": "0"}
+    image = Image(Path(sys.prefix), variables={"FROM_IMAGE": "yes"})
+    return Desk(heard, network, names, {IMAGE: image}, lambda pod: devices)  # type: ignore[arg-type]

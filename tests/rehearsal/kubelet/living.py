@@ -16,8 +16,8 @@ from unittest.mock import patch
 from rehearsal.gcs import Emulator, emulator
 from rehearsal.kubelet import HOST, Image
 from rehearsal.kubelet.cloud import Cloud
-from rehearsal.kubelet.conftest import TOKENS, World
 from rehearsal.kubelet.images import WORK
+from rehearsal.kubelet.world import TOKENS, World
 from rehearsal.ops.life import IMAGE, part
 from rehearsal.ops.simulation.gke import Cluster
 from rehearsal.ops.test_command import Shell

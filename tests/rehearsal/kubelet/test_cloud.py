@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rehearsal.kubelet import Image
-from rehearsal.kubelet.conftest import World
 from rehearsal.kubelet.living import clouded
+from rehearsal.kubelet.world import World
 from rehearsal.ops.life import Life
 
 Object = dict[str, Any]

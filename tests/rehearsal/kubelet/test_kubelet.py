@@ -2,75 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 from kubernetes import client
 
-from rehearsal.kubelet import Image, Machine
-from rehearsal.kubelet.conftest import World
-
-Object = dict[str, Any]
-PATIENCE_SECONDS = 120.0
-NODE = Machine("node-a", {"cpu": "8", "memory": "16Gi", "pods": "110"})
-TRAP = "trap 'cat /tmp/hook; echo term; exit 7' TERM; echo up; while true; do sleep 0.1; done"
-
-
-class Cluster:
-    """What a test asks of the API."""
-
-    def __init__(self, world: World) -> None:
-        self.world, self.core = world, world.kubelet.api.core
-
-    def create(self, name: str, *command: str, **spec: Any) -> str:
-        container = {"name": "main", "image": "python", "command": list(command)}
-        container |= spec.pop("container", {})
-        labels = spec.pop("labels", {})
-        body = {
-            "metadata": {"name": name, "labels": labels},
-            "spec": {"restartPolicy": "Never", "containers": [container], **spec},
-        }
-        self.core.create_namespaced_pod("default", body)
-        return name
-
-    def status(self, name: str) -> Object:
-        found = self.core.read_namespaced_pod(name, "default")
-        plain: Object = self.world.kubelet.api.plain(found)["status"]
-        return plain
-
-    def until(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + PATIENCE_SECONDS
-        while not condition():
-            assert time.monotonic() < end, self.world.plane.kubectl("describe", "pods").stdout
-            time.sleep(0.1)
-
-    def until_phase(self, name: str, phase: str) -> Object:
-        self.until(lambda: self.status(name)["phase"] == phase)
-        return self.status(name)
-
-    def log(self, name: str, **options: Any) -> str:
-        return str(self.core.read_namespaced_pod_log(name, "default", **options))
-
-    def warnings(self, name: str) -> list[tuple[str, str]]:
-        events = self.core.list_namespaced_event("default").items
-        mine = [event for event in events if event.involved_object.name == name]
-        return [(event.reason, event.message) for event in mine if event.type == "Warning"]
-
-    def gone(self, name: str) -> bool:
-        pods = self.core.list_namespaced_pod("default").items
-        return name not in [pod.metadata.name for pod in pods]
-
-
-@pytest.fixture(scope="module")
-def cluster(world: World) -> Iterator[Cluster]:
-    world.kubelet.desk.images["python"] = Image(Path(sys.prefix))
-    world.kubelet.nodes.add(NODE)
-    yield Cluster(world)
-    world.kubelet.lose(NODE.name)
+from rehearsal.kubelet.asking import TRAP, Cluster
 
 
 def test_exit_code_and_log(cluster: Cluster) -> None:
@@ -161,42 +96,3 @@ def test_pods_meet_by_a_service_s_name(cluster: Cluster) -> None:
     name = cluster.create("asking", "bash", "-c", f"({command}) 2>/dev/null; echo met")
     cluster.until_phase(name, "Succeeded")
     assert cluster.log(name) == "met\n"
-
-
-def test_a_node_that_is_told_to_go(cluster: Cluster) -> None:
-    """Its pods fail within the notice; its object goes."""
-    kubelet = cluster.world.kubelet
-    kubelet.nodes.add(Machine("node-b", NODE.capacity, {"which": "b"}))
-    chosen = {"nodeSelector": {"which": "b"}}
-    name = cluster.create("warned", "bash", "-c", TRAP, **chosen)
-    cluster.until_phase(name, "Running")
-    cluster.until(lambda: cluster.log(name) == "up\n")
-    kubelet.preempt("node-b", notice=20)
-    status = cluster.status(name)
-    assert (status["phase"], status["reason"]) == ("Failed", "Terminated")
-    assert "node-b" not in [node.metadata.name for node in cluster.core.list_node().items]
-
-
-def test_a_node_that_is_gone_at_once(cluster: Cluster) -> None:
-    """Nobody tells of its pods; Kubernetes takes them away for want of a node."""
-    kubelet = cluster.world.kubelet
-    kubelet.nodes.add(Machine("node-c", NODE.capacity, {"which": "c"}))
-    name = cluster.create("lost", "bash", "-c", TRAP, nodeSelector={"which": "c"})
-    cluster.until_phase(name, "Running")
-    cluster.until(lambda: cluster.log(name) == "up\n")
-    pod = kubelet.find("default", name)
-    kubelet.preempt("node-c")
-    runner = pod.runner("") if pod else None
-    assert runner and b"term" not in b"".join(runner.logs[-1].lines())
-    cluster.until(lambda: cluster.gone(name))
-
-
-def test_the_api_server_may_be_away(cluster: Cluster) -> None:
-    """What happens meanwhile is told when it is back."""
-    name = cluster.create("meanwhile", "bash", "-c", "sleep 3; exit 4")
-    cluster.until_phase(name, "Running")
-    cluster.world.plane.stop("apiserver")
-    time.sleep(5)
-    cluster.world.plane.start("apiserver")
-    status = cluster.until_phase(name, "Failed")
-    assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 4

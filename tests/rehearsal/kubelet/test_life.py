@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from rehearsal.kubelet.conftest import World
 from rehearsal.kubelet.living import Living, living
+from rehearsal.kubelet.world import World
 from rehearsal.ops.life import IMAGE
 
 RUN_SECONDS, GONE_SECONDS = 1500, 120

@@ -14,8 +14,8 @@ from rehearsal.kubelet.machine import BRIDGE, PREFIX
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from rehearsal.kubelet import Names, Network
-from rehearsal.kubelet.test_pods import Heard, Image, body, running, until
+from rehearsal.kubelet import Image, Names, Network
+from rehearsal.kubelet.alone import Heard, body, running, until
 from rehearsal.kubelet.desk import Desk
 from rehearsal.kubelet.pods import Pod
 network = Network()

@@ -1,101 +1,17 @@
-"""Pods from their description alone, with nobody to bind them: processes, names, ends."""
+"""Pods from their description alone: what they see, how they start, and what is said of them."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rehearsal.kubelet import HOST, Image, Names, Network
+from rehearsal.kubelet import HOST
+from rehearsal.kubelet.alone import IMAGE, PATIENCE_SECONDS, Heard, body, run, running, said, until
 from rehearsal.kubelet.desk import Desk
 from rehearsal.kubelet.pods import Pod
 
 Object = dict[str, Any]
-PATIENCE_SECONDS = 60.0
-IMAGE = "python"
-
-
-class Heard:
-    """An API server that takes everything; what was sent is kept."""
-
-    def __init__(self) -> None:
-        self.statuses: list[Object] = []
-        self.events: list[Object] = []
-        self.removed: list[str] = []
-
-    core = property(lambda self: self)
-
-    def insist(self, call: Callable[..., Any], *words: Any, **options: Any) -> Any:
-        return call(*words, **options)
-
-    def patch_namespaced_pod_status(self, name: str, where: str, body: Object, **_: Any) -> Object:
-        self.statuses.append(body["status"])
-        return body
-
-    def create_namespaced_event(self, where: str, body: Object) -> Object:
-        self.events.append(body)
-        return body
-
-    def patch_namespaced_event(self, name: str, where: str, body: Object) -> Object:
-        self.events.append(body)
-        return body
-
-    def delete_namespaced_pod(self, name: str, where: str, **_: Any) -> Object:
-        self.removed.append(name)
-        return {}
-
-    def reasons(self, kind: str = "Warning") -> list[str]:
-        return [event["reason"] for event in self.events if event["type"] == kind]
-
-
-@pytest.fixture
-def heard() -> Heard:
-    return Heard()
-
-
-@pytest.fixture
-def desk(network: Network, heard: Heard) -> Desk:
-    names = Names(network.folder / "hosts")
-    devices = {"TPU_WORKER_ID": "0"}
-    image = Image(Path(sys.prefix), variables={"FROM_IMAGE": "yes"})
-    return Desk(heard, network, names, {IMAGE: image}, lambda pod: devices)  # type: ignore[arg-type]
-
-
-def body(name: str, *command: str, policy: str = "Never", **more: Any) -> Object:
-    container = {"name": "main", "image": IMAGE, "command": list(command), **more}
-    spec = {"nodeName": "here", "restartPolicy": policy, "containers": [container]}
-    named = {"name": name, "namespace": "default", "uid": name, "labels": {"kind": "test"}}
-    return {"metadata": named, "spec": spec, "status": {}}
-
-
-def run(desk: Desk, body: Object) -> Pod:
-    """To its end."""
-    pod = Pod(desk, body)
-    pod.start()
-    assert pod.over.wait(PATIENCE_SECONDS)
-    return pod
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def said(pod: Pod, run: int = -1) -> str:
-    runner = pod.runner("")
-    assert runner is not None
-    return b"".join(runner.logs[run].lines()).decode()
-
-
-def running(pod: Pod) -> bool:
-    runner = pod.runner("")
-    return bool(runner and "running" in runner.state)
 
 
 def test_a_pod_ends_with_its_exit_code(desk: Desk, heard: Heard) -> None:
@@ -153,52 +69,6 @@ def test_init_containers_come_first_and_may_fail(desk: Desk, heard: Heard) -> No
     until(lambda: heard.statuses[-1]["phase"] == "Failed")
     assert heard.statuses[-1]["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 5
     assert "waiting" in heard.statuses[-1]["containerStatuses"][0]["state"]
-
-
-TRAP = "trap 'cat /tmp/hook; echo term; exit 7' TERM; echo up; while true; do sleep 0.1; done"
-
-
-def test_a_deleted_pod_has_its_hook_and_its_signal(desk: Desk, heard: Heard) -> None:
-    hook = {"preStop": {"exec": {"command": ["sh", "-c", "echo hook > /tmp/hook"]}}}
-    pod = Pod(desk, body("polite", "bash", "-c", TRAP, policy="Always", lifecycle=hook))
-    pod.start()
-    until(lambda: running(pod) and "up" in said(pod))
-    pod.delete(20)
-    assert pod.over.wait(PATIENCE_SECONDS)
-    assert said(pod) == "up\nhook\nterm\n"
-    until(lambda: heard.removed == ["polite"])
-    assert heard.statuses[-1]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 7
-
-
-def test_a_pod_that_does_not_listen_is_killed(desk: Desk, heard: Heard) -> None:
-    pod = Pod(desk, body("deaf", "bash", "-c", "trap '' TERM; echo up; sleep 600"))
-    pod.start()
-    until(lambda: running(pod) and "up" in said(pod))
-    pod.delete(1)
-    assert pod.over.wait(PATIENCE_SECONDS)
-    until(lambda: heard.removed == ["deaf"])
-    assert heard.statuses[-1]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
-
-
-def test_a_node_s_notice_fails_the_pod_and_keeps_it(desk: Desk, heard: Heard) -> None:
-    pod = Pod(desk, body("noticed", "bash", "-c", TRAP))
-    pod.start()
-    until(lambda: running(pod) and "up" in said(pod))
-    pod.shut_down(20)
-    assert pod.over.wait(PATIENCE_SECONDS)
-    until(lambda: heard.statuses[-1].get("reason") == "Terminated")
-    assert heard.statuses[-1]["phase"] == "Failed" and not heard.removed
-
-
-def test_a_crash_is_told_to_nobody(desk: Desk, heard: Heard) -> None:
-    pod = Pod(desk, body("crashed", "bash", "-c", TRAP))
-    pod.start()
-    until(lambda: running(pod) and "up" in said(pod))
-    until(lambda: heard.statuses[-1]["phase"] == "Running")
-    pod.crash()
-    assert pod.over.wait(PATIENCE_SECONDS)
-    assert "term" not in said(pod)
-    assert heard.statuses[-1]["phase"] == "Running" and not heard.removed
 
 
 def test_an_image_that_is_not_there(desk: Desk, heard: Heard) -> None:
