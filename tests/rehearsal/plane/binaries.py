@@ -126,12 +126,17 @@ def _finish(module: Path, fresh: Path) -> None:
         (fresh / "server").rename(fresh / "etcd")
     if (fresh / OPERATOR).exists():
         about = json.loads(_go(module, "list", "-m", "-json", OPERATOR_MODULE))
-        shutil.copytree(Path(about["Dir"]) / "config", fresh / "config", copy_function=_copy)
+        _copy(Path(about["Dir"]) / "config", fresh / "config")
 
 
-def _copy(source: str, target: str) -> str:
-    """Without the rights of the module cache, which nobody may write to."""
-    return str(shutil.copyfile(source, target))
+def _copy(source: Path, target: Path) -> None:
+    """Without the rights of the module cache, where nobody may remove anything."""
+    target.mkdir()
+    for path in source.iterdir():
+        if path.is_dir():
+            _copy(path, target / path.name)
+        else:
+            shutil.copyfile(path, target / path.name)
 
 
 def _go(module: Path, *words: str) -> str:
