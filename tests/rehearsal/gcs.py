@@ -40,15 +40,15 @@ class Emulator:
 
 
 @contextmanager
-def emulator(bucket: str = "rehearsal") -> Iterator[Emulator]:
-    """A server with one empty bucket on a free port of the loopback; all is gone at the end.
+def emulator(bucket: str = "rehearsal", address: str = "127.0.0.1") -> Iterator[Emulator]:
+    """A server with one empty bucket on a free port of this address; all is gone at the end.
 
     The variables are not set here: give them to a subprocess, or to `applied`.
     """
-    port = _free_port()
-    url = f"http://127.0.0.1:{port}"
+    port = _free_port(address)
+    url = f"http://{address}:{port}"
     with tempfile.TemporaryFile() as log:  # a pipe that nobody reads would fill and stop the server
-        process = subprocess.Popen(_command(port, url), stdout=log, stderr=log)
+        process = subprocess.Popen(_command(address, port, url), stdout=log, stderr=log)
         try:
             _wait_until_ready(process, url, log)
             running = Emulator(url, bucket, _environment(url), process.pid)
@@ -86,9 +86,9 @@ def _environment(url: str) -> dict[str, str]:
     }
 
 
-def _command(port: int, url: str) -> list[str]:
+def _command(address: str, port: int, url: str) -> list[str]:
     # The file backend loses directory markers and breaks pyarrow, so the memory one.
-    where = ["-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
+    where = ["-scheme", "http", "-host", address, "-port", str(port)]
     names = ["-external-url", url, "-public-host", url.removeprefix("http://")]
     return [_binary(), "-backend", "memory", "-log-level", "error", *where, *names]
 
@@ -100,9 +100,9 @@ def _binary() -> str:
     return next(str(file) for file in folder.iterdir() if file.name.startswith("fake-gcs-server"))
 
 
-def _free_port() -> int:
+def _free_port(address: str) -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((address, 0))
         port: int = probe.getsockname()[1]
         return port
 

@@ -1,0 +1,104 @@
+"""A project at work on all of it: its `ops`, the simulated GKE, a real cluster, its own image."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from rehearsal.gcs import Emulator, emulator
+from rehearsal.kubelet import HOST, Image
+from rehearsal.kubelet.cloud import Cloud
+from rehearsal.kubelet.images import WORK
+from rehearsal.kubelet.world import TOKENS, World
+from rehearsal.ops.life import IMAGE, part
+from rehearsal.ops.simulation.gke import Cluster
+from rehearsal.ops.test_command import Shell
+
+SMALL = {
+    # A worker offers the 64 processors of a machine that is not there: as many processes would
+    # read a larger text.
+    "data.input": f"{WORK}/README.md",
+    "cloud.deadline_hours": 2,
+    "cloud.zones": '["us-central1-a"]',
+    "train.steps": 12,
+    "train.warmup_steps": 2,
+    "checkpoint.every": 4,
+}
+QUIET = {
+    # Else an idle process for each of those 64 processors.
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+@dataclass
+class Living:
+    """`ops` is the command, as a person calls it."""
+
+    world: World
+    cloud: Cloud
+    cluster: Cluster
+    bucket: Emulator
+    ops: Shell
+
+    def objects(self, kind: str) -> list[str]:
+        return [found["metadata"]["name"] for found in self.world.plane.objects(kind)]
+
+    def watch(self, seconds: int) -> dict[str, Any]:
+        """What `ops watch` says in the end."""
+        process = self.ops.begin("watch", "--json", "--timeout", str(seconds))
+        out, err = process.communicate(timeout=seconds + 60)
+        assert process.returncode == 0, err + self.told()
+        found: dict[str, Any] = json.loads(out)
+        return found
+
+    def told(self) -> str:
+        """What a failing test is understood by."""
+        plane = self.world.plane
+        parts = [
+            plane.kubectl(*words.split()).stdout for words in ("get pods -o wide", "get events")
+        ]
+        for name in self.objects("pods"):
+            parts.append(plane.kubectl("logs", "--tail=60", "--all-containers", name).stdout)
+        return "\n".join(parts)
+
+
+@contextmanager
+def clouded(world: World) -> Iterator[tuple[Cloud, Cluster]]:
+    """The cloud with the project's cluster in it; gcloud's variables point there."""
+    plane, catalog = world.plane, part("slices")
+    authority = plane.authority.certificate
+    with (
+        Cloud(catalog, world.kubelet, plane.url, authority, TOKENS) as cloud,
+        patch.dict(os.environ, cloud.env()),
+    ):
+        yield cloud, cloud.add_cluster("tpu-training", "us-central1")
+
+
+@contextmanager
+def living(world: World, folder: Path, **settings: object) -> Iterator[Living]:
+    """`settings` like train_steps=12, beside those of a small run on the slice of run.toml."""
+    project = Path(os.environ["PROJECT"]).resolve()
+    world.plane.kubectl("apply", "--filename", str(project / "k8s" / "serviceaccount.yaml"))
+    with (
+        clouded(world) as (cloud, cluster),
+        emulator(address=HOST) as bucket,
+        patch.dict(os.environ, bucket.environment),
+    ):
+        code = {"PYTHONPATH": f"{WORK}/src"}
+        image = Image(Path(sys.prefix), project, {**QUIET, **code, **bucket.environment})
+        world.kubelet.desk.images[IMAGE] = image
+        own = {key.replace("_", ".", 1): value for key, value in settings.items()}
+        root = f"gs://{bucket.bucket}"
+        places = {"run.storage": f"{root}/runs", "data.shards": f"{root}/data"}
+        overrides = [f"{key}={value}" for key, value in {**SMALL, **places, **own}.items()]
+        life: Any = SimpleNamespace(overrides=overrides, cloud=cloud)
+        yield Living(world, cloud, cluster, bucket, Shell(life, folder))
