@@ -25,6 +25,7 @@ PROJECT = "tpu-training"
 OPS = "tests/rehearsal/ops"
 OTHER_ANSWERS = ("ci=github", "ci=cloudbuild", "framework=torch_tpu")
 IMAGE = "tests/rehearsal/image"
+CLUSTER = ("tests/rehearsal/plane", "tests/rehearsal/kubelet")
 ALONE = (
     *("-v", "-ra", "--rootdir=tests/rehearsal", "--confcutdir=tests/rehearsal"),
     *("-p", "no:cacheprovider"),
@@ -122,7 +123,8 @@ def rehearsal(session: nox.Session) -> None:
 
     Every process at five random moments: `nox -s rehearsal -- --kills 5`.
     """
-    rehearse(session, "tests/rehearsal", "--ignore", OPS, "--ignore", IMAGE)
+    others = [word for folder in (OPS, IMAGE, *CLUSTER) for word in ("--ignore", folder)]
+    rehearse(session, "tests/rehearsal", *others)
 
 
 @nox.session
@@ -136,6 +138,13 @@ def ops(session: nox.Session) -> None:
     """A generated project's `ops` against a simulated Google Cloud, killed and refused at every
     call: `nox -s ops -- -k sweep`."""
     rehearse(session, OPS, "--numprocesses", "auto")
+
+
+@nox.session
+def cluster(session: nox.Session) -> None:
+    """A real Kubernetes with KubeRay's operator, and a run's whole life in its pods: as root, with
+    Go, which builds them once (a quarter of an hour): `nox -s cluster -- -k life`."""
+    rehearse(session, *CLUSTER)
 
 
 def rehearse(session: nox.Session, folder: str, *words: str) -> None:

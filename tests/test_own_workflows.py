@@ -14,6 +14,8 @@ from baking import ROOT
 
 GITHUB = ROOT / ".github" / "workflows"
 NOX = re.compile(r"nox -s ([\w\" $-]+?)(?: -- |$)", re.M)
+PRIVILEGED = {"cluster"}
+"""Makes network namespaces, which a step of Cloud Build may not."""
 ROOT_S = 'sudo env "PATH=$PATH" '
 BESIDE = ("python -m pip install 'nox[uv]", "sudo apt-get update", "gh release create ")
 """What is not a session: what brings its tools, and what only GitHub's own command can do."""
@@ -50,7 +52,7 @@ def on_cloud_build(name: str) -> set[str]:
 
 @pytest.mark.parametrize("name", ["ci", "nightly"])
 def test_both_systems_run_the_same_sessions(name: str) -> None:
-    assert on_github(name) == on_cloud_build(name)
+    assert on_github(name) - PRIVILEGED == on_cloud_build(name)
     assert on_github(name) <= sessions()
 
 
