@@ -63,7 +63,9 @@ def test_no_ray_cluster_is_told(tmp_path: Path) -> None:
 def test_ray_that_cannot_start_is_told(tmp_path: Path) -> None:
     make_shard(tmp_path / "data")
     (tmp_path / "file").touch()
-    done = command("train", "--local", *sets(overrides(tmp_path)), RAY_TMPDIR=str(tmp_path / "file"))
+    done = command(
+        "train", "--local", *sets(overrides(tmp_path)), RAY_TMPDIR=str(tmp_path / "file")
+    )
     assert_told(done, 4, "Ray did not start", "--in-process")
 
 

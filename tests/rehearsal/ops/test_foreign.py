@@ -51,7 +51,7 @@ def test_a_rayjob_that_appears_meanwhile_is_not_overwritten(life: Life) -> None:
     store(life).put("rayjobs", "tpu-training", THEIRS, life.cloud.clock.now())
     body = part("ops.submit").would_submit(desk, IMAGE, life.plan(desk), ())
     with pytest.raises(part("ops.remote").Exists):
-        kube.apply("rayjobs", body)
+        kube.create("rayjobs", body)
     assert store(life).get("rayjobs", "tpu-training")["spec"] == THEIRS["spec"]
 
 

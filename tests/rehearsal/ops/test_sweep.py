@@ -215,7 +215,7 @@ def test_a_ray_cluster_from_a_file_expires_by_its_age(life: Life) -> None:
     desk = life.desk()
     files = part("ops.manifests").manifests(desk.config, part("ops.cost").read_prices())
     manifest = files["raycluster.yaml"]
-    desk.kube(desk.place).apply("rayclusters", manifest)
+    desk.kube(desk.place).create("rayclusters", manifest)
     lifetime = int(manifest["metadata"]["annotations"]["lifetime-seconds"])
     life.sweep()
     assert life.cloud.ours()

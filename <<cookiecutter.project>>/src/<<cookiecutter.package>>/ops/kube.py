@@ -34,17 +34,18 @@ class Kube:
         self._custom = client.CustomObjectsApi(self._api)
         self._core = client.CoreV1Api(self._api)
 
-    def apply(self, kind: str, body: Object) -> Object:
-        """Server-side apply; `kind` is the plural, like "rayjobs". Raises Exists where somebody
-        else made one of this name, Failure."""
-        name = body["metadata"]["name"]
+    def create(self, kind: str, body: Object) -> Object:
+        """Strict about fields; `kind` is the plural, like "rayjobs". Raises Exists where there is
+        one of this name, be it of an earlier try whose answer was lost; Failure.
+
+        Not server-side apply: after it KubeRay owns fields of a RayJob, and a second try conflicts.
+        """
         return self._one(
-            f"apply {kind} {name}",
-            self._custom.patch_namespaced_custom_object,
-            *(GROUP, VERSION, NAMESPACE, kind, name, body),
+            f"make {kind} {body['metadata']['name']}",
+            self._custom.create_namespaced_custom_object,
+            *(GROUP, VERSION, NAMESPACE, kind, body),
             field_manager=FIELD_MANAGER,
             field_validation="Strict",
-            _content_type="application/apply-patch+yaml",
         )
 
     def get(self, kind: str, name: str) -> Object:

@@ -13,7 +13,7 @@ from .gke import Status
 from .job import job_of
 from .owned import Owner, owner_of, rayjob_name
 from .rayjob import rayjob
-from .remote import Missing
+from .remote import Exists, Missing
 from .schedule import CLEANUP_SECONDS, SHORTEST_RUN_SECONDS, Schedule
 from .things import pools_of_run
 
@@ -41,8 +41,11 @@ def submit(desk: Desk, image: str, plan: Schedule, overrides: Sequence[str] = ()
     except Missing:
         whose = _owner(desk, plan)
         kept = _until_expiry(desk, plan, whose)
-        found = kube.apply("rayjobs", rayjob(desk.config, image, kept, whose, overrides))
-        return Submitted(desk.run, name, job_of(found).status, True, whose.expires_at or 0)
+        try:
+            found = kube.create("rayjobs", rayjob(desk.config, image, kept, whose, overrides))
+            return Submitted(desk.run, name, job_of(found).status, True, whose.expires_at or 0)
+        except Exists:
+            found = kube.get("rayjobs", name)
     known, job = _checked_owner(desk, found), job_of(found)
     if job.ended and not job.succeeded:
         raise Failure(
@@ -54,7 +57,7 @@ def submit(desk: Desk, image: str, plan: Schedule, overrides: Sequence[str] = ()
 
 
 def would_submit(desk: Desk, image: str, plan: Schedule, overrides: Sequence[str]) -> Object:
-    """The RayJob as it would be applied now; asks nobody. Raises InputError."""
+    """The RayJob as it would be made now; asks nobody. Raises InputError."""
     check_image(image)
     now = int(desk.clock.now())
     owner = Owner(desk.label, desk.run, now, now + plan.lifetime_seconds)

@@ -19,7 +19,7 @@ from rehearsal.ops.simulation.faults import KINDS, Call, Fault, Faults
 from rehearsal.ops.simulation.gke import Cluster, Gke
 from rehearsal.ops.simulation.google_api import GoogleApi
 from rehearsal.ops.simulation.kubernetes import Jobs, Kubernetes
-from rehearsal.ops.simulation.kubernetes_api import KubernetesApi
+from rehearsal.ops.simulation.kubernetes_api import KubernetesApi, Made
 from rehearsal.ops.simulation.refusal import Refusal
 from rehearsal.ops.simulation.server import (
     Reply,
@@ -196,7 +196,7 @@ class Simulation:
                 answer = {}
             if fault == "unavailable-after":
                 raise _BEFORE["unavailable"]
-            return Reply(200, answer, fault)
+            return Reply(201 if isinstance(answer, Made) else 200, answer, fault)
         except Refusal as refusal:
             return Reply(refusal.code, form(refusal), fault if fault == "timeout-after" else None)
 

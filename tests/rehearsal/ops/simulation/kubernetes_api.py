@@ -19,6 +19,10 @@ _PATH = re.compile(
 PAGE_ALWAYS = 500
 
 
+class Made(dict[str, Any]):
+    """An object that was not there before: the answer's status tells."""
+
+
 class KubernetesApi:
     """`now` is the simulated time; one API for each cluster."""
 
@@ -38,6 +42,8 @@ class KubernetesApi:
             return title, lambda query, body: self._list(plural, query)
         if verb == "GET":
             return title, lambda query, body: self._kubernetes.store.get(plural, name)
+        if verb == "POST" and not name:
+            return f"POST {plural}", lambda query, body: self._create(plural, body)
         if verb == "PATCH":
             return title, lambda query, body: self._apply(plural, name, query, body)
         if verb == "DELETE" and name:
@@ -55,14 +61,20 @@ class KubernetesApi:
             "items": found[begin : begin + limit],
         }
 
+    def _create(self, plural: str, body: bytes) -> Answer:
+        asked = json.loads(body)
+        name = asked["metadata"]["name"]
+        return Made(self._kubernetes.store.create(plural, name, asked, self._now()))
+
     def _apply(self, plural: str, name: str, query: dict[str, str], body: bytes) -> Answer:
         if not query.get("fieldManager"):
             raise Refusal(400, "PatchOptions.meta.k8s.io is invalid: fieldManager: Required value")
         asked = json.loads(body)
         if asked["metadata"].get("name") != name:
             raise Refusal(400, "the name of the object does not match the name on the URL")
-        manager = query["fieldManager"]
-        return self._kubernetes.store.apply(plural, name, asked, self._now(), manager)
+        store = self._kubernetes.store
+        form = Made if store.find(plural, name) is None else dict
+        return form(store.apply(plural, name, asked, self._now(), query["fieldManager"]))
 
     def _delete(self, plural: str, name: str, namespace: str, body: bytes) -> Answer:
         only = (json.loads(body or b"{}").get("preconditions") or {}).get("uid", "")

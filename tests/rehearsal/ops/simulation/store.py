@@ -49,10 +49,16 @@ class Store:
             raise Refusal(404, f'{plural} "{name}" not found')
         return found
 
-    def apply(self, plural: str, name: str, body: Object, now: float, manager: str) -> Object:
-        """Server-side apply with strict fields, as far as one manager needs it."""
+    def create(self, plural: str, name: str, body: Object, now: float) -> Object:
+        """With strict fields."""
         if plural == "rayjobs":
             _check_rayjob(body)
+        if self.find(plural, name):
+            raise Refusal(409, f'{plural}.ray.io "{name}" already exists')
+        return self.put(plural, name, body, now)
+
+    def apply(self, plural: str, name: str, body: Object, now: float, manager: str) -> Object:
+        """Server-side apply, as far as one manager needs it."""
         known = self.find(plural, name)
         if known is None:
             return self._managed(self.put(plural, name, body, now), manager)
@@ -113,7 +119,7 @@ def stamp(moment: float) -> str:
 
 def _check_rayjob(body: Object) -> None:
     if unknown := set(body["spec"]) - RAYJOB_FIELDS:
-        raise Refusal(400, f'failed to create typed patch object: unknown field "{min(unknown)}"')
+        raise Refusal(400, f'strict decoding error: unknown field "{min(unknown)}"')
     if len(body["metadata"]["name"]) > 47:
         raise Refusal(400, "RayJob name must be at most 47 characters")
     for group in body["spec"]["rayClusterSpec"]["workerGroupSpecs"]:
