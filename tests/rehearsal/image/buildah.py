@@ -17,7 +17,7 @@ from .steps import CERTIFICATES, Layer, Step, trusted
 
 NAME = "localhost/train"
 OWN_BASE = "localhost/base"
-STEP = re.compile(r"^(?:\[\d+/\d+\] )?STEP \d+/\d+: (?P<text>.*)$")
+STEP = re.compile(r"^(?:\[\d+/\d+\] )?STEP \d+/\d+: (?P<text>(?!FROM).*)$")
 CACHED = "--> Using cache"
 DONE = "--> "
 
@@ -107,17 +107,20 @@ class Buildah:
 
 
 def _follow(lines: Iterable[str], log: TextIO) -> list[Step]:
-    steps: list[Step] = []
-    began = time.monotonic()
+    """A step that copies from another stage ends after that stage's: the last begun ends first.
+    Of a FROM no end is told."""
+    begun: list[Step] = []
+    ended: list[Step] = []
+    before = time.monotonic()
     for line in lines:
         log.write(line)
         log.flush()
         if found := STEP.match(line):
-            steps.append(Step(found["text"]))
-            began = time.monotonic()
+            begun.append(Step(found["text"]))
+            before = time.monotonic()
         elif line.startswith(CACHED):
-            steps[-1].cached = True
+            begun[-1].cached = True
         elif line.startswith(DONE):
-            steps[-1].seconds = time.monotonic() - began
-            steps[-1].told()
-    return steps
+            ended.append(begun.pop().took(time.monotonic() - before))
+            before = time.monotonic()
+    return ended

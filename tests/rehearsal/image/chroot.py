@@ -76,7 +76,7 @@ class Chroot:
     def _step(self, instruction: str, value: str) -> Step:
         began = time.monotonic()
         getattr(self, f"_{instruction.lower()}")(value)
-        return Step(f"{instruction} {value}", seconds=time.monotonic() - began).told()
+        return Step(f"{instruction} {value}").took(time.monotonic() - began)
 
     def _from(self, value: str) -> None:
         words = Template(value).substitute(self.arguments).split()

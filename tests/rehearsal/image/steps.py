@@ -18,8 +18,9 @@ class Step:
     cached: bool = False
     seconds: float = 0.0
 
-    def told(self) -> Step:
+    def took(self, seconds: float) -> Step:
         """Printed as it ends: a build takes minutes."""
+        self.seconds = seconds
         how = "cached" if self.cached else f"{self.seconds:.1f} s"
         print(f"{how:>8}  {' '.join(self.text.split())[:90]}", flush=True)
         return self
