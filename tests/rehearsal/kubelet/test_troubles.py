@@ -1,0 +1,117 @@
+"""What a person is told when a run cannot start, and that nothing of it stays: no Ray is needed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rehearsal.kubelet.living import Living, living
+from rehearsal.kubelet.world import World
+from rehearsal.ops.life import IMAGE, part
+
+PATIENCE_SECONDS = 150.0
+MISSING = IMAGE.replace("0" * 64, "f" * 64)
+"""Nobody pushed it."""
+
+
+@pytest.fixture
+def life(world: World, tmp_path: Path) -> Iterator[Living]:
+    with living(world, tmp_path) as life:
+        yield life
+
+
+def until(life: Living, condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < end, life.told()
+        time.sleep(0.5)
+
+
+def begin(life: Living, *words: str) -> None:
+    life.ops.run("provision", *words)
+    life.ops.run("submit", "--image", MISSING, *words)
+
+
+def watched(life: Living, seconds: int, code: int = 7) -> str:
+    return life.ops.run("watch", "--timeout", str(seconds), code=code)
+
+
+def give_back(life: Living) -> None:
+    """All of it goes, and what stays is the cluster's own."""
+    life.ops.run("teardown")
+    assert life.cloud.ours() == [] and sum(life.cloud.burning().values()) == 0
+    for kind in ("rayjobs", "rayclusters", "pods"):
+        until(life, lambda kind=kind: not life.objects(kind))  # type: ignore[misc]
+    until(life, lambda: life.objects("nodes") == ["gke-default-pool-0"])
+
+
+def test_an_image_that_nobody_pushed(life: Living) -> None:
+    begin(life)
+    until(life, lambda: "ImagePullBackOff" in life.told())
+    assert "the image cannot be pulled" in watched(life, 20)
+    give_back(life)
+
+
+def test_a_teardown_in_the_middle_of_the_start(life: Living) -> None:
+    begin(life)
+    until(life, lambda: bool(life.objects("pods")))
+    give_back(life)
+
+
+def test_the_webhook_is_down_and_comes_back(life: Living) -> None:
+    life.ops.run("provision")
+    life.world.plane.stop("webhook")
+    try:
+        life.ops.run("submit", "--image", MISSING)
+        assert "failed calling webhook" in watched(life, 30)
+        assert life.objects("pods") == []
+    finally:
+        life.world.plane.start("webhook")
+    until(life, lambda: len(life.objects("pods")) == 2)
+    give_back(life)
+
+
+def test_the_operator_is_away_while_a_job_is_made(life: Living) -> None:
+    life.world.plane.stop("operator")
+    try:
+        begin(life)
+        assert "still PENDING" in watched(life, 10) or life.objects("rayclusters") == []
+    finally:
+        life.world.plane.start("operator")
+    until(life, lambda: len(life.objects("pods")) == 2)
+    give_back(life)
+
+
+def test_the_api_server_is_away_for_a_while(life: Living) -> None:
+    begin(life)
+    until(life, lambda: len(life.objects("pods")) == 2)
+    process = life.ops.begin("watch", "--timeout", "100")
+    time.sleep(5)
+    life.world.plane.stop("apiserver")
+    time.sleep(20)
+    life.world.plane.start("apiserver")
+    _, err = process.communicate(timeout=PATIENCE_SECONDS * 2)
+    assert process.returncode == 7 and "goes on by itself" in err, err
+    give_back(life)
+
+
+def test_two_runs_on_one_cluster(life: Living) -> None:
+    for name in ("first", "second"):
+        begin(life, "--run", name)
+    until(life, lambda: len(life.objects("pods")) == 4)
+    life.ops.run("teardown", "--run", "first")
+    assert life.objects("rayjobs") == ["second"]
+    assert {pool.split("-")[0] for pool in life.cluster.pools} == {"second"}
+    life.ops.run("teardown", "--run", "second")
+    give_back(life)
+
+
+def test_no_capacity_makes_nothing_in_the_cluster(life: Living) -> None:
+    machine = part("slices").find("v5e", "2x2").machine_type
+    for kind in ("on-demand", "spot"):
+        life.cloud.capacity.set("us-central1-a", kind, machine, "stockout")
+    assert "us-central1-a" in life.ops.run("provision", code=5)
+    give_back(life)
