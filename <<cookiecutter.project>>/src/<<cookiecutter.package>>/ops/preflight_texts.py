@@ -30,8 +30,9 @@ def text(result: Result) -> str:
     table = Table(*HEAD, box=None)
     for one in result["slices"]:
         table.add_row(*row(one))
-    lines = [drawn(table), "", f"{own['slice']}, run.toml's own", pairs(details(own))]
-    return "\n".join([*lines, *_remedies(result), *notes(result)])
+    known = details(own)
+    lines = ["", f"{own['slice']}, run.toml's own", pairs(known)] if known else []
+    return "\n".join([drawn(table), *lines, *_remedies(result), *notes(result)])
 
 
 def markdown(result: Result) -> str:
@@ -40,7 +41,7 @@ def markdown(result: Result) -> str:
     rows = [f"| {' | '.join(row(one))} |" for one in result["slices"]]
     own = [f"| {name} | {value} |" for name, value in details(result["slices"][0])]
     found = [f"- {line.strip()}" for line in _remedies(result)]
-    own_table = ["", "| run.toml's own slice | |", "|---|---|", *own, ""]
+    own_table = ["", "| run.toml's own slice | |", "|---|---|", *own, ""] if own else [""]
     return "\n".join([*head, *table, *rows, *own_table, *found, "", *notes(result), ""])
 
 
