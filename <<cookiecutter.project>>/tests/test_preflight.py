@@ -245,6 +245,13 @@ def test_a_step_that_does_not_fit_is_told_by_how_much() -> None:
     assert shown["bound"] is None and shown["tokens_per_second_at_most"] is None
 
 
+def test_a_program_that_cannot_be_read_has_memory_and_no_bound() -> None:
+    found = as_dict(verdict(load_with(), figures(unread=True, flops=0.0), 257, None))
+    assert found["fits"] and found["bound"] is None
+    shown = result(figures()) | {"slices": [found], "remedies": []}
+    assert "cannot read" in preflight_texts.text(shown)
+
+
 def test_remedies_are_those_that_the_compiler_took() -> None:
     config = load_with("train.batch_size=64", "train.sequence_length=128")
     tried: list[Config] = []
