@@ -22,7 +22,7 @@ from typing import Any
 from common import PACKAGE, PROJECT, ratio, table
 
 SMALL = ("model.preset=tiny", "model.layers=1", "train.sequence_length=4096", "train.batch_size=64")
-DEEP = ("model.preset=tiny", "model.layers=12", "train.sequence_length=512")
+DEEP = ("model.preset=125m", "train.sequence_length=1024")
 
 
 def command(cache: Path) -> tuple[float, float]:

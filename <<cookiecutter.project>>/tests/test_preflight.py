@@ -185,6 +185,24 @@ def test_the_line_through_two_depths() -> None:
     assert found.depths == (2, 4)
 
 
+@pytest.mark.parametrize(
+    ("temporary", "compiled"), [(100 * 2**20, [2, 4, 12]), (300 * 2**20, [2, 4])]
+)
+def test_a_line_is_drawn_only_where_memory_grows_evenly(
+    monkeypatch: pytest.MonkeyPatch, temporary: int, compiled: list[int]
+) -> None:
+    depths: list[int] = []
+
+    def at(self: study.Study, config: Config, layers: int) -> Figures:
+        depths.append(layers)
+        return figures(depths=(layers,), memory={"temporary": float(temporary)})
+
+    monkeypatch.setattr(study.Study, "_at", at)
+    found = study.Study(lambda text: None).figures(load_with("model.layers=12"))
+    assert depths == compiled
+    assert len(found.depths) == (1 if 12 in compiled else 2)
+
+
 def test_a_refusal_at_one_depth_is_one_for_all() -> None:
     refused = Figures(16.0, needed=20.0, depths=(4,))
     assert line(figures(depths=(2,)), refused, 8).needed == 20.0
