@@ -185,6 +185,24 @@ def test_the_line_through_two_depths() -> None:
     assert found.depths == (2, 4)
 
 
+@pytest.mark.parametrize(
+    ("temporary", "compiled"), [(100 * 2**20, [2, 4, 12]), (300 * 2**20, [2, 4])]
+)
+def test_a_line_is_drawn_only_where_memory_grows_evenly(
+    monkeypatch: pytest.MonkeyPatch, temporary: int, compiled: list[int]
+) -> None:
+    depths: list[int] = []
+
+    def at(self: study.Study, config: Config, layers: int) -> Figures:
+        depths.append(layers)
+        return figures(depths=(layers,), memory={"temporary": float(temporary)})
+
+    monkeypatch.setattr(study.Study, "_at", at)
+    found = study.Study(lambda text: None).figures(load_with("model.layers=12"))
+    assert depths == compiled
+    assert len(found.depths) == (1 if 12 in compiled else 2)
+
+
 def test_a_refusal_at_one_depth_is_one_for_all() -> None:
     refused = Figures(16.0, needed=20.0, depths=(4,))
     assert line(figures(depths=(2,)), refused, 8).needed == 20.0
@@ -243,6 +261,13 @@ def test_a_step_that_does_not_fit_is_told_by_how_much() -> None:
     assert "none of them alone" in str(too_large(found, []))
     shown = as_dict(found)
     assert shown["bound"] is None and shown["tokens_per_second_at_most"] is None
+
+
+def test_a_program_that_cannot_be_read_has_memory_and_no_bound() -> None:
+    found = as_dict(verdict(load_with(), figures(unread=True, flops=0.0), 257, None))
+    assert found["fits"] and found["bound"] is None
+    shown = result(figures()) | {"slices": [found], "remedies": []}
+    assert "cannot read" in preflight_texts.text(shown)
 
 
 def test_remedies_are_those_that_the_compiler_took() -> None:

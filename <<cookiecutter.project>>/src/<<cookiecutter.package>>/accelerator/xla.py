@@ -75,7 +75,11 @@ class Xla:
     def prepare(self, model: Transformer, train: Train, read: Reader) -> AdamW:
         for name, module, key in _parameters(model):
             value = self._sharded(read, f"model.{name}", tuple(getattr(module, key).shape))
-            module.register_parameter(key, torch.nn.Parameter(value))
+            parameter = torch.nn.Parameter(value)
+            # What a program leaves in memory is whole on every device unless it is told otherwise:
+            # with an accumulated batch that is all gradients.
+            parameter.register_post_accumulate_grad_hook(self._cut_gradient)
+            module.register_parameter(key, parameter)
         model.constrain = self._constrain
         remat(model, train, _checkpoint)
         rate = torch.tensor(train.learning_rate, device="xla")
@@ -129,6 +133,9 @@ class Xla:
         tensor = self._moved(name, read(name, (0,) * len(shape), shape))
         self._xs.mark_sharding(tensor, self._mesh, self._spec(shape))
         return tensor
+
+    def _cut_gradient(self, parameter: Tensor) -> None:
+        self._xs.mark_sharding(parameter.grad, self._mesh, self._spec(tuple(parameter.shape)))
 
     def _moved(self, name: str, value: Tensor) -> Tensor:
         return value.to("xla")

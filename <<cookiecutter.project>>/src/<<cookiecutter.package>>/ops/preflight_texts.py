@@ -16,6 +16,7 @@ HONEST = (
     "Input, hosts, the network between slices and slow machines only add to it.",
 )
 PARTS = {
+    "arguments": "parameters, optimizer state, batch",
     "parameters": "parameters",
     "optimizer": "optimizer state",
     "gradients": "gradients, kept between parts",
@@ -30,8 +31,9 @@ def text(result: Result) -> str:
     table = Table(*HEAD, box=None)
     for one in result["slices"]:
         table.add_row(*row(one))
-    lines = [drawn(table), "", f"{own['slice']}, run.toml's own", pairs(details(own))]
-    return "\n".join([*lines, *_remedies(result), *notes(result)])
+    known = details(own)
+    lines = ["", f"{own['slice']}, run.toml's own", pairs(known)] if known else []
+    return "\n".join([drawn(table), *lines, *_remedies(result), *notes(result)])
 
 
 def markdown(result: Result) -> str:
@@ -40,7 +42,7 @@ def markdown(result: Result) -> str:
     rows = [f"| {' | '.join(row(one))} |" for one in result["slices"]]
     own = [f"| {name} | {value} |" for name, value in details(result["slices"][0])]
     found = [f"- {line.strip()}" for line in _remedies(result)]
-    own_table = ["", "| run.toml's own slice | |", "|---|---|", *own, ""]
+    own_table = ["", "| run.toml's own slice | |", "|---|---|", *own, ""] if own else [""]
     return "\n".join([*head, *table, *rows, *own_table, *found, "", *notes(result), ""])
 
 
@@ -84,6 +86,12 @@ def notes(result: Result) -> list[str]:
     own = result["slices"][0]
     depths = " and ".join(map(str, own["compiled_layers"]))
     found = [*HONEST, f"Prices of {result['prices_checked']}, in ops/prices.toml."]
+    if unread := [one["slice"] for one in result["slices"] if one["unread"]]:
+        found.insert(
+            0,
+            f"{', '.join(unread)}: it compiles and takes that memory; the compiled "
+            "program has instructions that jax cannot read, so there is no bound.",
+        )
     if own["extrapolated"]:
         found.insert(0, f"Extrapolated from {depths} layers; --whole compiles all of them.")
     return ["", *found]

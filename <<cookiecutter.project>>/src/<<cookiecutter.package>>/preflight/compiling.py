@@ -137,11 +137,19 @@ def judge(tpu: Compiler, folder: Path, program: dict[str, Any], known: Shardings
     except jax.errors.JaxRuntimeError as error:
         return {"name": program["name"], "refused": str(error)}
     seconds = time.perf_counter() - began
-    text = done.hlo_modules()[0].to_string()
-    (folder / f"{program['name']}.hlo.gz").write_bytes(gzip.compress(text.encode(), 1))
+    (folder / f"{program['name']}.hlo.gz").write_bytes(gzip.compress(text_of(done).encode(), 1))
     shardings = [xla_client.HloSharding.from_proto(one) for one in done.get_output_shardings()]
     known.update(zip(program["outputs"], map(str, shardings), strict=True))
     return {"name": program["name"], "seconds": seconds, "arguments": names} | memory_of(done)
+
+
+def text_of(done: Any) -> str:
+    """Nothing where libtpu's program has an instruction that this jaxlib cannot read."""
+    try:
+        return str(done.hlo_modules()[0].to_string())
+    except jax.errors.JaxRuntimeError as error:
+        print(f"the compiled program could not be read: {error}", flush=True)
+        return ""
 
 
 def memory_of(done: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import gzip
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ class Figures:
 
     `memory` says what the largest of the step's programs keeps in HBM, by what it is for, and
     `limit` how much of it a program may have. `needed` is the compiler's own figure where it
-    refused; then nothing else is known. `collectives` is kind -> (count, bytes sent).
+    refused; then nothing else is known, and of an `unread` program only its memory.
+    `collectives` is kind -> (count, bytes sent).
     """
 
     limit: float
@@ -37,6 +38,7 @@ class Figures:
     flops: float = 0.0
     hbm_bytes: float = 0.0
     collectives: dict[str, tuple[float, float]] = field(default_factory=dict)
+    unread: bool = False
     depths: tuple[int, ...] = ()
     compile_seconds: float = 0.0
 
@@ -80,13 +82,13 @@ def read(folder: Path, devices: int, counts: Mapping[str, int]) -> Figures:
     for program in result["programs"]:
         if "refused" in program:
             return _refused(program["refused"], limit[1])
-        module = parse(
-            gzip.decompress((folder / f"{program['name']}.hlo.gz").read_bytes()).decode()
-        )
+        text = gzip.decompress((folder / f"{program['name']}.hlo.gz").read_bytes()).decode()
+        module = parse(text) if text else None
         memory = _memory(module, program)
         largest = max(largest, memory, key=lambda one: sum(one.values()))
         code += program["code_bytes"]
-        figures = _add(figures, measure(module, devices), counts[program["name"]], program)
+        work = measure(module, devices) if module else None
+        figures = _add(figures, work, counts[program["name"]], program)
     return replace(figures, memory=largest | {"code": code})
 
 
@@ -97,13 +99,15 @@ def _refused(message: str, limit: float) -> Figures:
     return Figures(limit, needed=wanted[0])
 
 
-def _add(figures: Figures, work: Work, count: int, program: Mapping[str, Any]) -> Figures:
+def _add(figures: Figures, work: Work | None, count: int, program: Mapping[str, Any]) -> Figures:
+    figures = replace(figures, compile_seconds=figures.compile_seconds + program["seconds"])
+    if work is None:
+        return replace(figures, unread=True)
     return replace(
         figures,
         flops=figures.flops + count * work.flops,
         hbm_bytes=figures.hbm_bytes + count * work.hbm_bytes,
         collectives=_joined(figures.collectives, work.collectives, count),
-        compile_seconds=figures.compile_seconds + program["seconds"],
     )
 
 
@@ -117,17 +121,22 @@ def _joined(
     return joined
 
 
-def _memory(module: Module, program: Mapping[str, Any]) -> Memory:
+def _memory(module: Module | None, program: Mapping[str, Any]) -> Memory:
     """By purpose. What the layouts of arguments add is counted as "other"."""
+    memory: Memory = _arguments(module, program["arguments"]) if module else {}
+    rest = "other" if module else "arguments"
+    taken = program["argument_bytes"] + program["output_bytes"]
+    memory[rest] = memory.get(rest, 0.0) + taken - sum(memory.values())
+    return memory | {"temporary": program["temporary_bytes"]}
+
+
+def _arguments(module: Module, names: Sequence[str]) -> Memory:
     entry = module.computations[module.entry].instructions.values()
     places = {int(one.inner): one for one in entry if one.opcode == "parameter"}
     memory: Memory = defaultdict(float)
-    for number, name in enumerate(program["arguments"]):
+    for number, name in enumerate(names):
         kind = KINDS.get(name.partition(".")[0], "other")
         memory[kind] += sum(array.bytes for array in places[number].arrays)
-    memory["other"] += program["argument_bytes"] - sum(memory.values())
-    memory["other"] += program["output_bytes"]
-    memory["temporary"] = program["temporary_bytes"]
     return dict(memory)
 
 
@@ -155,6 +164,7 @@ def line(low: Figures, high: Figures, layers: int) -> Figures:
         collectives={
             kind: (on(x[0], y[0]), on(x[1], y[1])) for kind, (x, y) in sorted(pairs.items())
         },
+        unread=low.unread or high.unread,
         depths=(a, b),
         compile_seconds=low.compile_seconds + high.compile_seconds,
     )

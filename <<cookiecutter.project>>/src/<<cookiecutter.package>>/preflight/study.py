@@ -25,6 +25,9 @@ from .figures import Figures, NotCompiled, from_json, line, read, to_json
 DEEPEST = 8
 DEPTHS = (2, 4)
 """A model of more than DEEPEST layers is compiled at these numbers of them."""
+UNEVEN = 256 * 2**20
+"""Temporaries below this may lie in a chip's own memory at the smaller depths and spill into HBM at
+the larger one: nothing grows evenly then, and such a model is soon compiled as a whole."""
 PACKAGE = Path(__file__).resolve().parents[1]
 _STEP = ("accelerator/_base.py", "accelerator/xla.py", "loop.py", "model.py", "shapes.py")
 _JUDGED = ("compiling", "export", "figures", "flops", "hlo", "program")
@@ -48,6 +51,8 @@ class Study:
         if self.whole or layers <= DEEPEST:
             return self._at(config, layers)
         low, high = (self._at(config, depth) for depth in DEPTHS)
+        if high.needed is None and high.memory["temporary"] < UNEVEN:
+            return self._at(config, layers)
         return line(low, high, layers)
 
     def _at(self, config: Config, layers: int) -> Figures:
