@@ -72,6 +72,15 @@ def test_parameters_are_gathered_and_gradients_scattered(judged: dict[str, Any])
     assert {"all-gather", "reduce-scatter"} <= judged["collectives"].keys()
 
 
+def test_gradients_between_parts_are_cut_as_their_parameters_are(compiler: None) -> None:
+    done = preflight("--json", train_accumulation=4)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["slices"][0]
+    parts = found["hbm"]["parts"]
+    assert parts["gradients"] == pytest.approx(parts["parameters"], rel=0.01)
+    assert "reduce-scatter" in found["collectives"]
+
+
 def test_a_second_call_compiles_nothing(judged: dict[str, Any]) -> None:
     done = preflight("--json", train_steps=7777)
     assert json.loads(done.stdout)["slices"][0] == judged
