@@ -54,7 +54,7 @@ class Living:
 
     def watch(self, seconds: int) -> dict[str, Any]:
         """What `ops watch` says in the end."""
-        process = self.ops.begin("watch", "--json", "--timeout", str(seconds))
+        process = self.ops.begin("watch", "--json", "--timeout", str(seconds / 60))
         out, err = process.communicate(timeout=seconds + 60)
         assert process.returncode == 0, err + self.told()
         found: dict[str, Any] = json.loads(out)

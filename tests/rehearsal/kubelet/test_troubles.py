@@ -36,7 +36,7 @@ def begin(life: Living, *words: str) -> None:
 
 
 def watched(life: Living, seconds: int, code: int = 7) -> str:
-    return life.ops.run("watch", "--timeout", str(seconds), code=code)
+    return life.ops.run("watch", "--timeout", str(seconds / 60), code=code)
 
 
 def give_back(life: Living) -> None:
@@ -88,7 +88,7 @@ def test_the_operator_is_away_while_a_job_is_made(life: Living) -> None:
 def test_the_api_server_is_away_for_a_while(life: Living) -> None:
     begin(life)
     until(life, lambda: len(life.objects("pods")) == 2)
-    process = life.ops.begin("watch", "--timeout", "100")
+    process = life.ops.begin("watch", "--timeout", "1.5")
     time.sleep(5)
     life.world.plane.stop("apiserver")
     time.sleep(20)
