@@ -1,6 +1,6 @@
 """`ops` as a process whose clock is the simulated cloud's, so that no test waits for a poll.
 
-python -m rehearsal.ops.hurried PACKAGE URL RATE VERB ...
+python hurried.py PACKAGE URL RATE VERB ...
 """
 
 from __future__ import annotations

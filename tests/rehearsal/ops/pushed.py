@@ -22,6 +22,7 @@ from rehearsal.ops.life import PACKAGE, Life, simulated
 from rehearsal.ops.test_command import login
 from rehearsal.ops.test_push import DOCKER, stand_in
 
+HURRIED = Path(__file__).with_name("hurried.py")
 PATIENCE_SECONDS = 400
 RATE = 120.0
 LONG = ("cloud.deadline_hours=20", "cloud.budget_usd=10000")
@@ -68,8 +69,8 @@ class Project:
         (self.root / "Dockerfile").write_text("FROM scratch\n")
         self._settle()
         stand_in(folder, "docker", docker)
-        hurried = f"{sys.executable} -m rehearsal.ops.hurried {PACKAGE} {life.cloud.url} {RATE}"
-        stand_in(folder, "ops", f'#!/bin/sh\nexec {hurried} "$@"\n')
+        hurried = (sys.executable, HURRIED, PACKAGE, life.cloud.url, RATE)
+        stand_in(folder, "ops", f'#!/bin/sh\nexec {" ".join(map(str, hurried))} "$@"\n')
 
     def _settle(self) -> None:
         """run.toml as a user would have edited it."""
