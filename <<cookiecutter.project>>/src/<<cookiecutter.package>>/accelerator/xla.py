@@ -78,7 +78,8 @@ class Xla:
             parameter = torch.nn.Parameter(value)
             # What a program leaves in memory is whole on every device unless it is told otherwise:
             # with an accumulated batch that is all gradients.
-            parameter.register_post_accumulate_grad_hook(self._cut_gradient)
+            after_backward = parameter.register_post_accumulate_grad_hook
+            after_backward(self._cut_gradient)  # type: ignore[no-untyped-call]
             module.register_parameter(key, parameter)
         model.constrain = self._constrain
         remat(model, train, _checkpoint)
