@@ -25,7 +25,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     ".json": json.loads,
     ".py": lambda text: compile(text, "baked", "exec"),
 }
-RESIDUE = ("<<", "<%", "<#", "cookiecutter")
+RESIDUE = ("<<", "<%", "<#", "#%", "cookiecutter")
 
 
 def catalog(oven: Oven) -> Any:

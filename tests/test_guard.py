@@ -33,13 +33,13 @@ def faults(source: str, jinja: Environment) -> list[str]:
     jinja.from_string(source)
     found, inside, opened = [], "", ""
     for line, kind, value in jinja.lex(source):
-        if kind in ("variable_begin", "block_begin", "raw_begin"):
+        if kind in ("variable_begin", "block_begin", "linestatement_begin", "raw_begin"):
             inside, opened = "", kind
         elif kind == "variable_end":
             match = re.fullmatch(rf"\s*{NAME}(?P<filters>{FILTERS})\s*", inside)
             if not match or match[1] not in raw() or (match[1] in FREE and not match["filters"]):
                 found.append(f"line {line}: <<{inside}>>")
-        elif kind == "block_end":
+        elif kind in ("block_end", "linestatement_end"):
             words = inside.split() or [""]
             names = re.findall(NAME, inside)
             if words[0] not in STATEMENTS or not all(name in raw() for name in names):
@@ -88,6 +88,8 @@ def test_a_file_holds_only_plain_expressions(name: str, jinja: Environment) -> N
         "<% raw %><% endraw %>",
         "<% include 'x' %>",
         "<% if cookiecutter.nobody %><% endif %>",
+        "#% if cookiecutter.nobody\n#% endif\n",
+        "  #% include 'x'\n",
     ],
 )
 def test_the_guard_sees_what_renders_to_something_else(trap: str, jinja: Environment) -> None:
@@ -95,7 +97,7 @@ def test_the_guard_sees_what_renders_to_something_else(trap: str, jinja: Environ
 
 
 @pytest.mark.parametrize(
-    "trap", ["cat <<EOF\n", "<<: *anchor\n", "grep x <<< y\n", "1 << 3\n", "<% if x %>"]
+    "trap", ["cat <<EOF\n", "<<: *anchor\n", "grep x <<< y\n", "1 << 3\n", "<% if x %>", "#% if x\n"]
 )
 def test_the_guard_sees_what_would_break_a_bake(trap: str, jinja: Environment) -> None:
     with pytest.raises(Exception, match=r"(?i)expected|unexpected|unclosed|end of"):
@@ -106,8 +108,9 @@ def test_the_guard_passes_what_is_meant(jinja: Environment) -> None:
     ours = (
         "<# why #>\n<% if cookiecutter.ci == 'both' %>\n<< cookiecutter.zones | words | toml >>\n"
     )
-    others = "${{ github.sha }} {{range .items}} ${x%y} ${#a[@]} {%Y} a >> b\n"
-    assert not faults(f"{ours}<% endif %>\n{others}", jinja)
+    lines = "#% if cookiecutter.ci == 'both'\na: b\n#% endif\n"
+    others = "${{ github.sha }} {{range .items}} ${x%y} ${#a[@]} {%Y} a >> b ${x#%y}\n"
+    assert not faults(f"{ours}<% endif %>\n{lines}{others}", jinja)
 
 
 def test_each_optional_place_is_in_the_template(oven: Oven) -> None:
