@@ -97,7 +97,8 @@ def test_the_guard_sees_what_renders_to_something_else(trap: str, jinja: Environ
 
 
 @pytest.mark.parametrize(
-    "trap", ["cat <<EOF\n", "<<: *anchor\n", "grep x <<< y\n", "1 << 3\n", "<% if x %>", "#% if x\n"]
+    "trap",
+    ["cat <<EOF\n", "<<: *anchor\n", "grep x <<< y\n", "1 << 3\n", "<% if x %>", "#% if x\n"],
 )
 def test_the_guard_sees_what_would_break_a_bake(trap: str, jinja: Environment) -> None:
     with pytest.raises(Exception, match=r"(?i)expected|unexpected|unclosed|end of"):

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -37,6 +38,21 @@ class Emulator:
         )
         with urllib.request.urlopen(request, timeout=START_SECONDS):
             pass
+
+    def names(self, prefix: str) -> list[str]:
+        """The objects whose names begin so."""
+        query = urllib.parse.urlencode({"prefix": prefix, "maxResults": 10_000})
+        found = json.loads(self._get(f"o?{query}"))
+        return [item["name"] for item in found.get("items") or ()]
+
+    def read(self, name: str) -> bytes:
+        return self._get(f"o/{urllib.parse.quote(name, safe='')}?alt=media")
+
+    def _get(self, what: str) -> bytes:
+        url = f"{self.url}/storage/v1/b/{self.bucket}/{what}"
+        with urllib.request.urlopen(url, timeout=START_SECONDS) as answer:
+            content: bytes = answer.read()
+            return content
 
 
 @contextmanager

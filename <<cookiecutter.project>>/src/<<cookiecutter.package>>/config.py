@@ -21,6 +21,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")]
 Text = Annotated[str, Field(min_length=1)]
 _SHARED = r"(projects/[a-z][-a-z0-9]+/reservations/)?"
 LONGEST_HOURS = 90 * 24
+MOST_RETRIES = 10
 CAPACITY = rf"on-demand|spot|flex-start|reservation:{_SHARED}[a-z]([-a-z0-9]{{0,61}}[a-z0-9])?"
 Texts = Annotated[tuple[Text, ...], Field(min_length=1)]
 
@@ -234,6 +235,7 @@ class Cloud:
     deadline_hours: Annotated[float, Field(gt=0, le=LONGEST_HOURS)]
     attempt_minutes: Annotated[float, Field(gt=0, le=24 * 60)] = 20
     pools: Literal["autoscaled", "fixed"] = "autoscaled"
+    retries: Annotated[int, Field(ge=0, le=MOST_RETRIES)] = 0
 
     def __post_init__(self) -> None:
         for zone in self.zones:

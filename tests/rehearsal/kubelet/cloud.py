@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ from rehearsal.kubelet.kubelet import Kubelet
 from rehearsal.ops.simulation import VERSION, Simulation, gke
 from rehearsal.ops.simulation.clock import Clock
 from rehearsal.ops.simulation.gke import Cluster
+from rehearsal.plane.reviewing import User
 
 STEP_SECONDS = 1.0
+OPS = ("ops", "system:masters")
 QUICK: dict[str, Any] = {
     "CREATE_SECONDS": 4.0,
     "DELETE_SECONDS": 4.0,
@@ -29,8 +31,8 @@ QUICK: dict[str, Any] = {
 
 
 class Cloud(Simulation):
-    """One cluster: `url` and `authority` are its API server's. `tokens` are those that the API
-    server knows; `expire_token` goes on to the next one."""
+    """One cluster: `url` and `authority` are its API server's; `tokens` are those that the API
+    server knows. One expires for Google and for the cluster at once."""
 
     def __init__(
         self,
@@ -38,7 +40,7 @@ class Cloud(Simulation):
         kubelet: Kubelet,
         url: str,
         authority: Path,
-        tokens: Sequence[str],
+        tokens: MutableMapping[str, User],
     ) -> None:
         super().__init__(catalog)
         self.clock = WallClock(time.time(), self.gke.tick, self._lock)
@@ -46,6 +48,7 @@ class Cloud(Simulation):
         self._catalog, self._kubelet = catalog, kubelet
         self._endpoint = urlsplit(url).netloc
         self._authority, self._known = authority, tokens
+        tokens[self.token] = OPS
         self._quick = patch.multiple(gke, **QUICK)
 
     def __enter__(self) -> Cloud:
@@ -57,9 +60,10 @@ class Cloud(Simulation):
         super().__exit__(*words)
         self._quick.stop()
 
-    @property
-    def token(self) -> str:
-        return self._known[self._tokens - 1]
+    def expire_token(self) -> None:
+        del self._known[self.token]
+        super().expire_token()
+        self._known[self.token] = OPS
 
     def add_cluster(
         self, name: str, location: str, version: str = VERSION, autopilot: bool = False

@@ -11,7 +11,7 @@ from rehearsal.kubelet import HOST, Image, Kubelet, Names, Network
 from rehearsal.kubelet.alone import IMAGE, Heard
 from rehearsal.kubelet.asking import NODE, Cluster
 from rehearsal.kubelet.desk import Desk
-from rehearsal.kubelet.world import TOKENS, World
+from rehearsal.kubelet.world import World
 from rehearsal.plane import CannotRehearse, Plane
 from rehearsal.plane.conftest import Programs, programs
 
@@ -35,8 +35,7 @@ def world(
     kubernetes, operator = programs("kubernetes"), programs("operator-newest")
     names = Names(network.folder / "hosts")
     folder = tmp_path_factory.mktemp("plane")
-    tokens = {token: ("ops", "system:masters") for token in TOKENS}
-    where: dict[str, Any] = {"address": HOST, "hosts": names.file, "tokens": tokens}
+    where: dict[str, Any] = {"address": HOST, "hosts": names.file}
     with (
         Plane(folder, kubernetes, operator, **where) as plane,
         Kubelet(plane.kubeconfig("kubelet"), network, names, {}) as kubelet,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,8 @@ from rehearsal.gcs import Emulator, emulator
 from rehearsal.kubelet import HOST, Image
 from rehearsal.kubelet.cloud import Cloud
 from rehearsal.kubelet.images import WORK
-from rehearsal.kubelet.world import TOKENS, World
+from rehearsal.kubelet.pods import Pod
+from rehearsal.kubelet.world import World
 from rehearsal.ops.life import IMAGE, part
 from rehearsal.ops.simulation.gke import Cluster
 from rehearsal.ops.test_command import Shell
@@ -32,6 +35,9 @@ SMALL = {
     "train.warmup_steps": 2,
     "checkpoint.every": 4,
 }
+RUN = "runs/tpu-training"
+COMPLETE = re.compile(r"step-(\d+)-[0-9a-f]{8}/checkpoint\.json$")
+PATIENCE_SECONDS, POLL_SECONDS = 240.0, 0.5
 QUIET = {
     # Else an idle process for each of those 64 processors.
     "RAY_prestart_worker_first_driver": "0",
@@ -51,6 +57,35 @@ class Living:
 
     def objects(self, kind: str) -> list[str]:
         return [found["metadata"]["name"] for found in self.world.plane.objects(kind)]
+
+    def pods(self, kind: str) -> list[Pod]:
+        """Running pods of one kind: "head", "worker"; by name."""
+        running = self.world.kubelet.running()
+        labels = "ray.io/node-type"
+        found = [pod for pod in running if pod.body["metadata"]["labels"].get(labels) == kind]
+        return sorted(found, key=lambda pod: pod.key)
+
+    def until(self, condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, self.told()
+            time.sleep(POLL_SECONDS)
+
+    def until_gone(self, *kinds: str) -> None:
+        for kind in kinds:
+            self.until(lambda kind=kind: not self.objects(kind))  # type: ignore[misc]
+
+    def checkpoints(self) -> list[int]:
+        """The steps of those that are complete."""
+        names = self.bucket.names(f"{RUN}/checkpoints/")
+        return sorted(int(found[1]) for name in names if (found := COMPLETE.search(name)))
+
+    def losses(self) -> list[float]:
+        """Of every step, as the run's metrics tell them."""
+        lines = self.bucket.read(f"{RUN}/metrics.jsonl").decode().splitlines()
+        rows = [json.loads(line) for line in lines]
+        assert [row["step"] for row in rows] == list(range(len(rows)))
+        return [row["loss"] for row in rows]
 
     def watch(self, seconds: int) -> dict[str, Any]:
         """What `ops watch` says in the end."""
@@ -77,7 +112,7 @@ def clouded(world: World) -> Iterator[tuple[Cloud, Cluster]]:
     plane, catalog = world.plane, part("slices")
     authority = plane.authority.certificate
     with (
-        Cloud(catalog, world.kubelet, plane.url, authority, TOKENS) as cloud,
+        Cloud(catalog, world.kubelet, plane.url, authority, plane.tokens) as cloud,
         patch.dict(os.environ, cloud.env()),
     ):
         yield cloud, cloud.add_cluster("tpu-training", "us-central1")

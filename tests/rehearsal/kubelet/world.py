@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from rehearsal.kubelet import Kubelet, Network
 from rehearsal.plane import Plane
 
-TOKENS = ("first-token", "second-token")
-"""Of who calls `ops`: one expires, and the next is given out."""
-
 
 @dataclass
 class World:

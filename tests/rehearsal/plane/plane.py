@@ -15,6 +15,7 @@ from typing import Any
 from rehearsal.plane import components, kubeconfig, registration
 from rehearsal.plane.certs import Authority
 from rehearsal.plane.processes import Component, Process
+from rehearsal.plane.reviewing import Reviewer, User
 
 ADMINISTRATORS = "system:masters"
 NAMESPACE = "ray-system"
@@ -41,7 +42,7 @@ class Plane:
         hosts: Path | None = None,
         gates: str = "",
         grace_seconds: int = 20,
-        tokens: Mapping[str, tuple[str, str]] | None = None,
+        tokens: Mapping[str, User] | None = None,
     ) -> None:
         self.folder = folder
         self.logs_folder = folder / "logs"
@@ -49,14 +50,17 @@ class Plane:
         self.authority = Authority(folder / "pki")
         self.token = secrets.token_hex(16)
         """An administrator's, beside the given ones."""
-        known = {self.token: ("admin", ADMINISTRATORS), **(tokens or {})}
+        self.tokens = {self.token: ("admin", ADMINISTRATORS), **(tokens or {})}
+        """As they are just now: one that is taken out has expired."""
+        self._reviewer = Reviewer(self.authority, address, self.tokens)
+        reviewed = folder / "tokens.kubeconfig"
         self.layout = components.Layout(
             folder,
             kubernetes,
             operator,
             address,
             self.authority,
-            self._written(known),
+            self._reviewer.configure(reviewed, self.authority.certificate),
             grace_seconds,
         )
         self.url = self.layout.url()
@@ -90,6 +94,7 @@ class Plane:
         """The store last: what still writes to it would complain for long."""
         for process in reversed(self._processes.values()):
             process.stop(signal.SIGKILL)
+        self._reviewer.close()
 
     def start(self, name: str) -> None:
         """Of etcd, apiserver, controller-manager, scheduler, webhook, operator; waits for it."""
@@ -178,9 +183,3 @@ class Plane:
     def _process(self, component: Component) -> Process:
         log = self.logs_folder / f"{component.name}.log"
         return Process(component, log, self.authority.certificate)
-
-    def _written(self, tokens: Mapping[str, tuple[str, str]]) -> Path:
-        file = self.folder / "tokens.csv"
-        rows = (f'{token},{user},{user},"{group}"\n' for token, (user, group) in tokens.items())
-        file.write_text("".join(rows))
-        return file

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from rehearsal.ops.life import part
 from rehearsal.plane import Plane, guide
 from rehearsal.plane.conftest import Programs
 from rehearsal.plane.objects import SILENT, add_nodes, until
@@ -29,6 +32,14 @@ def refused(plane: Plane, manifest: dict[str, Any]) -> str:
     return done.stderr
 
 
+def told(folder: Path, manifest: dict[str, Any]) -> list[str]:
+    """What `ops render --check` says of it, without a cluster."""
+    (folder / "guide.yaml").write_text(yaml.safe_dump(manifest))
+    settings = part("settings").load(Path(os.environ["PROJECT"]) / "run.toml", [])
+    found: list[str] = part("ops.misfits").misfits(folder, settings)
+    return found
+
+
 @pytest.mark.parametrize(
     ("manifest", "why"),
     [
@@ -46,12 +57,17 @@ def refused(plane: Plane, manifest: dict[str, Any]) -> str:
         ),
     ],
 )
-def test_the_webhook_refuses(cluster: Plane, manifest: dict[str, Any], why: str) -> None:
+def test_the_webhook_refuses(
+    cluster: Plane, tmp_path: Path, manifest: dict[str, Any], why: str
+) -> None:
     assert why in refused(cluster, manifest)
     assert cluster.objects("rayclusters.ray.io") == []
+    assert any("the TPU webhook refuses" in line for line in told(tmp_path, manifest))
 
 
-def test_two_replicas_on_the_one_node_of_the_pool_wait_for_ever(cluster: Plane) -> None:
+def test_two_replicas_on_the_one_node_of_the_pool_wait_for_ever(
+    cluster: Plane, tmp_path: Path
+) -> None:
     labels = {
         "cloud.google.com/gke-nodepool": "guide",
         guide.ACCELERATOR: "tpu-v5-lite-podslice",
@@ -60,6 +76,7 @@ def test_two_replicas_on_the_one_node_of_the_pool_wait_for_ever(cluster: Plane) 
     add_nodes(cluster, "guide", 1, labels, chips=4)
     add_nodes(cluster, "cpu", 1, {})
     manifest = guide.cluster("two", "2x2")
+    assert any("replicas is 2 and counts slices" in line for line in told(tmp_path, manifest))
     assert cluster.kubectl("create", "--filename=-", given=manifest).returncode == 0
 
     def said() -> str:

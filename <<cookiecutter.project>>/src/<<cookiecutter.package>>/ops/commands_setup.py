@@ -107,18 +107,24 @@ def render(
     dry_run: DryRun = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write k8s/ beside run.toml: the run's job and what it needs, for `kubectl apply -k k8s`."""
+    """Write k8s/ beside run.toml: the run's job and what it needs, for `kubectl apply -k k8s`.
+
+    `--check` shows where the files differ, and why a cluster would refuse or never start them.
+    """
     from . import render as work
     from .cost import read_prices
     from .manifests import manifests
+    from .misfits import misfits
 
-    objects = manifests(opening.settings(config, overrides), read_prices())
+    settings = opening.settings(config, overrides)
+    objects = manifests(settings, read_prices())
     folder = config.resolve().parent / work.FOLDER
     found = (work.look if check or dry_run else work.write)(folder, objects)
-    wrong = check and found.changed
+    unfit = misfits(folder, settings) if check else []
+    wrong = check and (found.changed or unfit)
     verb = "would write" if dry_run else "wrote"
     told = work.difference(folder, objects) if wrong else _rendered_text(asdict(found), verb)
-    show(asdict(found), as_json, lambda _: told)
+    show({**asdict(found), "misfits": unfit}, as_json, lambda _: "\n".join([told, *unfit]))
     if wrong:
         raise work.disagreement(folder, found.changed, _render_command(config, overrides))
 

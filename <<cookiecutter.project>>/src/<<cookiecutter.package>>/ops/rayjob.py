@@ -36,9 +36,9 @@ def rayjob(
             "submissionMode": "K8sJobMode",
             "shutdownAfterJobFinishes": True,
             "ttlSecondsAfterFinished": TTL_SECONDS,
-            "activeDeadlineSeconds": plan.run_seconds,
-            "preRunningDeadlineSeconds": min(plan.run_seconds, START_SECONDS),
-            "backoffLimit": 0,
+            "activeDeadlineSeconds": plan.try_seconds,
+            "preRunningDeadlineSeconds": min(plan.try_seconds, START_SECONDS),
+            "backoffLimit": config.cloud.retries,
             "submitterConfig": {"backoffLimit": 2},
             "submitterPodTemplate": submitter(image, owner),
             "rayClusterSpec": cluster(config, image, owner),
@@ -51,7 +51,7 @@ def raycluster(config: Config, image: str, plan: Schedule, owner: Owner) -> Obje
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayCluster",
-        "metadata": _metadata(owner, plan.run_seconds),
+        "metadata": _metadata(owner, plan.try_seconds),
         "spec": cluster(config, image, owner),
     }
 

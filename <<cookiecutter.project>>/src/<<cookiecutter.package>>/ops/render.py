@@ -76,6 +76,13 @@ def difference(folder: Path, objects: dict[str, Object]) -> str:
 
 
 def disagreement(folder: Path, changed: list[str], command: str) -> InputError:
+    """Where only files differ that are not written from run.toml, they are somebody's to mend."""
+    if not changed:
+        return InputError(
+            "a manifest would be refused or never start",
+            str(folder),
+            "correct or remove what is named above",
+        )
     return InputError(
         f"{', '.join(changed)} and run.toml disagree",
         str(folder),

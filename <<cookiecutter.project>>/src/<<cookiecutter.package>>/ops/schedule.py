@@ -20,13 +20,19 @@ _KEYS = {"budget": "budget_usd", "deadline": "deadline_hours"}
 
 @dataclass(frozen=True)
 class Schedule:
-    """Seconds that a run's job may take from its submission, and what sets them: `by` is
-    "deadline" or "budget". `most` is what the run's chips cost at most."""
+    """Seconds that a run's job may take from its submission, all `tries` together, and what sets
+    them: `by` is "deadline" or "budget". `most` is what the run's chips cost at most."""
 
     run_seconds: int
     by: str
     waiting_seconds: int
     most: Cost
+    tries: int = 1
+
+    @property
+    def try_seconds(self) -> int:
+        """KubeRay counts a job's time anew with each try."""
+        return self.run_seconds // self.tries
 
     @property
     def starting_seconds(self) -> int:
@@ -42,7 +48,7 @@ class Schedule:
 def schedule(config: Config, prices: Prices) -> Schedule:
     """Raises InputError where the budget is spent before a job can begin."""
     plan = unchecked(config, prices)
-    if plan.run_seconds < SHORTEST_RUN_SECONDS:
+    if plan.try_seconds < SHORTEST_RUN_SECONDS:
         chips = config.hardware.slice.chips * config.hardware.slices
         raise InputError(
             f"cloud.{_KEYS[plan.by]} leaves a run of {chips} chips less than "
@@ -58,17 +64,18 @@ def unchecked(config: Config, prices: Prices) -> Schedule:
     cloud, hardware = config.cloud, config.hardware
     chips = hardware.slice.chips * hardware.slices
     usd = _dearest(config, prices)
-    limits = [(cloud.deadline_hours * HOUR, "deadline")]
+    tries = cloud.retries + 1
+    limits = [(cloud.deadline_hours * HOUR * tries, "deadline")]
     waiting = len(attempts(cloud)) * cloud.attempt_minutes * 60
     # A fixed pool stands until it is removed, an autoscaled one goes when it is idle.
     around = OVERHEAD_SECONDS + (cloud.pools == "fixed") * (waiting + CLEANUP_SECONDS)
     if usd is not None:
         limits.append((cloud.budget_usd / (usd * chips) * HOUR - around, "budget"))
     seconds, by = min(limits)
-    seconds = max(1, seconds)
+    seconds = max(tries, seconds)
     chip_hours = (seconds + around) / HOUR * chips
     most = Cost(chip_hours, None if usd is None else chip_hours * usd, exact=False)
-    return Schedule(int(seconds), by, int(waiting), most)
+    return Schedule(int(seconds), by, int(waiting), most, tries)
 
 
 def _dearest(config: Config, prices: Prices) -> float | None:

@@ -69,7 +69,7 @@ def _until_expiry(desk: Desk, plan: Schedule, whose: Owner) -> Schedule:
     left = int((whose.expires_at or 0) - CLEANUP_SECONDS - desk.clock.now())
     if left >= plan.run_seconds:
         return plan
-    if left < SHORTEST_RUN_SECONDS:
+    if left < SHORTEST_RUN_SECONDS * plan.tries:
         raise InputError(
             f"the node pools of run {whose.run} are about to expire",
             str(desk.place),

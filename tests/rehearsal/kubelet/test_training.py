@@ -1,0 +1,145 @@
+"""What happens to a run that trains: pods are lost, machines are taken, its time is over."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from rehearsal.kubelet.living import SMALL, Living, living
+from rehearsal.kubelet.world import World
+from rehearsal.ops.life import IMAGE
+from rehearsal.running import losses, train
+
+CPU = {"hardware_accelerator": "cpu"}
+SHORT_STEPS, LONG_STEPS = int(str(SMALL["train.steps"])), 120
+LONG = {**CPU, "train_steps": LONG_STEPS, "checkpoint_every": 10}
+"""Long enough to be disturbed, and to show that it went on."""
+RUN_SECONDS = 900
+SLICES = {"one of four hosts": ("v5e", "4x4", 1), "two of two hosts": ("v5p", "2x2x2", 2)}
+
+
+def begin(life: Living) -> None:
+    life.ops.run("provision")
+    life.ops.run("submit", "--image", IMAGE)
+
+
+def trained(life: Living, step: int) -> None:
+    """Until a checkpoint of this step or a later one is complete."""
+    life.until(lambda: bool(life.checkpoints()) and life.checkpoints()[-1] >= step)
+
+
+def give_back(life: Living) -> None:
+    life.ops.run("teardown")
+    assert life.cloud.ours() == [] and sum(life.cloud.burning().values()) == 0
+    life.until_gone("rayjobs", "rayclusters", "pods")
+    life.until(lambda: life.objects("nodes") == ["gke-default-pool-0"])
+
+
+def undisturbed(folder: Path, workers: int, steps: int) -> Sequence[float]:
+    """The losses of the same settings on this machine, with nothing in between."""
+    own = {"train.steps": steps, "hardware.workers": workers, "hardware.placement": "any"}
+    project = Path(os.environ["PROJECT"]).resolve()
+    places = {"run.storage": folder / "runs", "data.shards": folder / "data"}
+    text = {"data.input": project / "README.md", "hardware.accelerator": "cpu"}
+    values = {**SMALL, **own, **places, **text, "checkpoint.every": steps}
+    words = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
+    train(folder / "log", "--local", *(["--in-process"] if workers == 1 else []), *words)
+    return losses(folder / "runs")
+
+
+@pytest.mark.parametrize("shape", SLICES.values(), ids=SLICES)
+def test_hosts_train_as_one_process_does(
+    world: World, tmp_path: Path, shape: tuple[str, str, int]
+) -> None:
+    generation, topology, slices = shape
+    hardware = {"hardware_generation": generation, "hardware_topology": topology}
+    with living(world, tmp_path, **CPU, **hardware, hardware_slices=slices) as life:
+        begin(life)
+        life.until(lambda: len(life.pods("worker")) == 4)
+        assert len({pod.node for pod in life.pods("worker")}) == 4
+        assert life.watch(RUN_SECONDS)["status"] == "SUCCEEDED"
+        found = life.losses()
+        give_back(life)
+    assert found == pytest.approx(undisturbed(tmp_path / "alone", 1, SHORT_STEPS), rel=2e-3)
+
+
+def test_a_run_goes_on_through_what_happens_around_it(world: World, tmp_path: Path) -> None:
+    """A worker is killed, the operator begins anew, the token of the watch expires."""
+    with living(world, tmp_path, **LONG) as life:
+        begin(life)
+        trained(life, 10)
+        (worker,) = life.pods("worker")
+        world.plane.kubectl("delete", "pod", worker.key[1], "--grace-period=0", "--force")
+        life.until(lambda: life.pods("worker") not in ([], [worker]))
+        trained(life, 40)
+        world.plane.stop("operator")
+        life.cloud.expire_token()
+        process = life.ops.begin("watch", "--json", "--timeout", str(RUN_SECONDS / 60))
+        trained(life, 60)
+        life.cloud.expire_token()
+        world.plane.start("operator")
+        _, told = process.communicate(timeout=RUN_SECONDS)
+        assert process.returncode == 0, told + life.told()
+        assert "Traceback" not in told
+        found = life.losses()
+        give_back(life)
+    assert found == undisturbed(tmp_path / "alone", 1, LONG_STEPS)
+
+
+@pytest.mark.parametrize("notice", [60.0, 0.0], ids=["with notice", "without"])
+def test_a_spot_slice_is_taken_and_the_run_goes_on(
+    world: World, tmp_path: Path, notice: float
+) -> None:
+    with living(world, tmp_path, **LONG, cloud_capacity='["spot"]') as life:
+        begin(life)
+        trained(life, 20)
+        (pool,) = life.cluster.pools
+        life.cloud.take(life.cluster, pool, notice)
+        kept = life.checkpoints()
+        assert life.watch(RUN_SECONDS)["status"] == "SUCCEEDED", life.told()
+        found = life.losses()
+        if notice:
+            assert [step for step in kept if step % 10], "saved within the notice, between two"
+        give_back(life)
+    assert found == undisturbed(tmp_path / "alone", 1, LONG_STEPS)
+
+
+def test_a_job_whose_head_is_lost_is_begun_again_once(world: World, tmp_path: Path) -> None:
+    with living(world, tmp_path, **LONG, cloud_retries=1) as life:
+        begin(life)
+        trained(life, 20)
+        (first,) = life.objects("rayclusters")
+        life.pods("head")[0].crash()
+        world.plane.kubectl(
+            "delete", "pod", life.pods("head")[0].key[1], "--grace-period=0", "--force"
+        )
+        assert life.watch(RUN_SECONDS)["status"] == "SUCCEEDED", life.told()
+        assert life.objects("rayclusters") != [first]
+        found = life.losses()
+        give_back(life)
+    assert found == undisturbed(tmp_path / "alone", 1, LONG_STEPS)
+
+
+def test_a_job_that_fails_keeps_what_it_left(world: World, tmp_path: Path) -> None:
+    with living(world, tmp_path, **CPU, data_input="/nowhere/*.txt") as life:
+        begin(life)
+        told = life.ops.run("watch", "--timeout", "10", code=6)
+        assert "/nowhere/*.txt" in told
+        life.ops.run("teardown")
+        assert any("bundle" in name for name in life.bucket.names("runs/")), life.bucket.names("")
+        give_back(life)
+
+
+def test_a_deadline_ends_the_job_and_keeps_a_checkpoint(world: World, tmp_path: Path) -> None:
+    with living(world, tmp_path, **LONG) as life:
+        begin(life)
+        trained(life, 10)
+        patch = '{"spec": {"activeDeadlineSeconds": 1}}'
+        world.plane.kubectl("patch", "rayjob", "tpu-training", "--type=merge", "-p", patch)
+        assert "time is over" in life.ops.run("watch", "--timeout", "5", code=7)
+        kept = life.checkpoints()
+        assert kept and kept[-1] >= 10
+        give_back(life)
