@@ -64,7 +64,8 @@ def by_hand(folder: Path, guide: bool) -> float:
             began, first = time.perf_counter(), False
     loss.item()
     seconds = time.perf_counter() - began
-    return (STEPS - 1) * train_settings.batch_size * train_settings.sequence_length / seconds
+    counted: int = (STEPS - 1) * train_settings.batch_size * train_settings.sequence_length
+    return counted / seconds
 
 
 def _loss(model: Any, tokens: list[Any]) -> Any:

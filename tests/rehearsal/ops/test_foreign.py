@@ -13,7 +13,7 @@ from rehearsal.ops.test_crash import assert_nothing_left
 from rehearsal.ops.test_sweep import HOURS, plant, pools
 
 POOL = "tpu-training-t0-s0"
-_HEAD = {"template": {"metadata": {}, "spec": {"containers": []}}}
+_HEAD: dict[str, Any] = {"template": {"metadata": {}, "spec": {"containers": []}}}
 _CLUSTER = {"headGroupSpec": _HEAD, "workerGroupSpecs": []}
 THEIRS = {"spec": {"entrypoint": "theirs", "rayClusterSpec": _CLUSTER}}
 

@@ -118,7 +118,12 @@ def test_a_run_that_outlives_its_workflow_is_handed_over(life: Life, tmp_path: P
 def everyone(life: Life, work: Any) -> list[str]:
     """What `--all` gives to `work`, by this process: it has the simulated clock."""
     names: list[str] = []
-    part("ops.runs").each(life.desk(), True, lambda desk: (names.append(desk.run), work(desk)))
+
+    def noted(desk: Any) -> Any:
+        names.append(desk.run)
+        return work(desk)
+
+    part("ops.runs").each(life.desk(), True, noted)
     return names
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,12 +14,12 @@ from rehearsal.ops.test_crash import JOB_SECONDS, assert_no_double, assert_nothi
 PASSING = tuple(kind for kind in KINDS if kind not in ("denied", "empty"))
 
 
-def refused(life: Life, call: int, kind: str) -> list[tuple[str, Exception]]:
+def refused(life: Life, call: int, kind: str) -> list[tuple[str, Any]]:
     """The verbs that failed, each with its failure, in a life in which this call was refused once;
     `ops teardown` comes last, as in a workflow."""
     life.cloud.jobs.behave("", seconds=JOB_SECONDS)
     life.cloud.faults.add(Fault(kind, at=call))  # type: ignore[arg-type]
-    failures: list[tuple[str, Exception]] = []
+    failures: list[tuple[str, Any]] = []
     for verb in ("provision", "submit", "watch"):
         try:
             life.verbs()[verb]()

@@ -112,7 +112,7 @@ def test_a_failed_job_s_evidence_is_kept(life: Life) -> None:
         life.watch()
     life.cloud.clock.sleep(12 * HOURS)
     assert life.sweep().failure() is None
-    logs = list(life.folder.glob("*/failures/*/*.log"))
+    logs = list(Path(life.folder).glob("*/failures/*/*.log"))
     assert "boom" in "".join(path.read_text() for path in logs)
 
 

@@ -78,7 +78,7 @@ def _next(pod: Object, namespace: str) -> rules.Place:
 
 
 def main(address: str, port: str, certificate: str, key: str, kubeconfig: str) -> None:
-    config.load_kube_config(kubeconfig)  # type: ignore[no-untyped-call]
+    config.load_kube_config(kubeconfig)
     server = _Server((address, int(port)), _Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)

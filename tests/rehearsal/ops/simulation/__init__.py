@@ -155,8 +155,8 @@ class Simulation:
             return Reply(200, {"now": self.clock.now()})
         if path == "/token":
             kind = "urn:ietf:params:oauth:token-type:access_token"
-            token = {"access_token": self.token, "token_type": "Bearer", "expires_in": 3600}
-            return Reply(200, {**token, "issued_token_type": kind})
+            given = {"access_token": self.token, "token_type": "Bearer", "expires_in": 3600}
+            return Reply(200, {**given, "issued_token_type": kind})
         with self._lock:
             known = self.services.route(verb, path)
             method, handler = known or self._google_api.route(verb, path)

@@ -104,7 +104,8 @@ def kubernetes_refusal(refusal: Refusal) -> Any:
 
 def authority() -> bytes:
     """The certificate that the Kubernetes APIs are trusted by, as PEM."""
-    return _authority().cert_pem.bytes()
+    found: bytes = _authority().cert_pem.bytes()
+    return found
 
 
 @cache
