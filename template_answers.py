@@ -128,8 +128,10 @@ def options(answers: Mapping[str, str]) -> dict[str, bool]:
     return {
         ".github": answers["ci"] in ("both", "github"),
         "cloudbuild": answers["ci"] in ("both", "cloudbuild"),
+        f"src/{PACKAGE}/accelerator/_compiled.py": xla,
         f"src/{PACKAGE}/accelerator/xla.py": xla,
         f"src/{PACKAGE}/preflight/export.py": xla,
+        "tests/test_compiled.py": xla,
         "tests/test_xla.py": xla,
         "tests/test_preflight_compiler.py": xla,
         f"src/{PACKAGE}/accelerator/tpu.py": tpu,

@@ -93,6 +93,8 @@ class Loop:
             done += 1
             if done <= start + 2:
                 self._early_graphs = self.trainer.accelerator.compiled_graphs()
+            if done == start + 2:
+                self.trainer.accelerator.keep_compiled()
             decision = self.stop.decide()
             ended = decision.end
             if decision.save or done % self.config.checkpoint.every == 0:

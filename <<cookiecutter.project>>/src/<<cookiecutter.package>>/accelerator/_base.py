@@ -48,6 +48,9 @@ class Accelerator(Protocol):
     def compiled_graphs(self) -> int:
         """Graphs compiled so far; 0 where nothing compiles."""
 
+    def keep_compiled(self) -> None:
+        """What was compiled is wanted by the next start; nobody waits for it."""
+
 
 def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
     """Matrices decay, norms do not."""

@@ -17,6 +17,7 @@ from ..errors import NotFound
 from ..group import Group
 from ..model import Transformer
 from ._base import Reader, decay_groups, remat, seed_optimizer
+from ._compiled import Compiled
 
 Spec = tuple[str | tuple[str, ...] | None, ...]
 BATCH = ("data", "fsdp")
@@ -30,7 +31,19 @@ def open_accelerator(config: Config, group: Group) -> Xla:
     os.environ["PJRT_DEVICE"] = "CPU" if virtual else "TPU"
     if virtual:
         os.environ["CPU_NUM_DEVICES"] = str(virtual)
-    return Xla(config)
+    # The CPU's compiler cannot read again what it made.
+    compiled = None if virtual else _compiled(config)
+    return Xla(config, compiled, keeps=group.rank == 0)
+
+
+def _compiled(config: Config) -> Compiled:
+    """What an earlier start compiled is there before the runtime is opened."""
+    import torch_xla.runtime as xr
+
+    compiled = Compiled(f"{config.run.storage.rstrip('/')}/compiled")
+    compiled.fetch()
+    xr.initialize_cache(str(compiled.here))
+    return compiled
 
 
 def layout(shape: tuple[int, ...], devices: int) -> int | None:
@@ -61,7 +74,9 @@ def _found(config: Config) -> tuple[str, int]:
 class Xla:
     """See `Accelerator`."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(
+        self, config: Config, compiled: Compiled | None = None, keeps: bool = False
+    ) -> None:
         import torch_xla.distributed.spmd as xs
         import torch_xla.runtime as xr
 
@@ -71,6 +86,7 @@ class Xla:
         self._fsdp = config.hardware.fsdp_devices
         shape = (self.devices // self._fsdp, self._fsdp)
         self._mesh = xs.Mesh(np.arange(self.devices), shape, BATCH)
+        self._compiled, self._keeps = compiled, keeps
 
     def prepare(self, model: Transformer, train: Train, read: Reader) -> AdamW:
         for name, module, key in _parameters(model):
@@ -129,6 +145,11 @@ class Xla:
 
         data = metrics.metric_data("CompileTime")
         return int(data[0]) if data else 0
+
+    def keep_compiled(self) -> None:
+        # The hosts of a slice compile the same.
+        if self._compiled and self._keeps:
+            self._compiled.keep()
 
     def _sharded(self, read: Reader, name: str, shape: tuple[int, ...]) -> Tensor:
         tensor = self._moved(name, read(name, (0,) * len(shape), shape))
