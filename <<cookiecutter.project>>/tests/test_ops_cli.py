@@ -56,6 +56,9 @@ def test_what_would_be_submitted_is_shown() -> None:
         (("submit", "--dry-run", "--image", "train:latest"), 2, "digest"),
         (("provision", "--set", "cloud.deadline_hours=0.01", "--dry-run"), 2, "deadline_hours"),
         (("dashboard", "--port", "0"), 2, "--port"),
+        (("watch", "--timeout", "nan"), 2, "no time to watch"),
+        (("watch", "--timeout", "-1"), 2, "no time to watch"),
+        (("watch", "--timeout", "soon"), 2, "--timeout"),
         (("sweeep",), 2, "No such command"),
     ],
 )

@@ -18,9 +18,24 @@ from .schedule import schedule
 if TYPE_CHECKING:
     from .desk import Desk
 
+FOREVER_MINUTES = 60 * 24 * 365
+
+
+def _minutes(value: float) -> float:
+    # Written so that "nan", which is a number to Python, is refused too.
+    if not 0 <= value <= FOREVER_MINUTES:
+        raise typer.BadParameter(f"{value:g} is no time to watch; give minutes, like 90 or 0.5")
+    return value
+
+
 Timeout = Annotated[
     float,
-    typer.Option("--timeout", metavar="MINUTES", help="Stop watching then; the job goes on."),
+    typer.Option(
+        "--timeout",
+        metavar="MINUTES",
+        callback=_minutes,
+        help="Stop watching then; the job goes on.",
+    ),
 ]
 IfEnded = Annotated[
     bool, typer.Option("--if-ended", help="Leave a run alone whose job has not ended.")
@@ -30,8 +45,6 @@ HandOver = Annotated[
     typer.Option("--hand-over", help="A job that still runs after --timeout is no fault: exit 0."),
 ]
 Port = Annotated[int, typer.Option("--port", min=1, max=65535, help="The port on this machine.")]
-
-FOREVER_MINUTES = 60 * 24 * 365
 
 
 def plan(
