@@ -26,7 +26,7 @@ def launch(
     # What the container says itself takes precedence over the device plugin.
     first |= desk.devices(pod) if chips else {}
     known = environment.variables(pod, spec, first, {"podIP": at.ip, "hostIP": HOST})
-    hosts = (str(desk.names.file), "/etc/hosts", "read")
+    hosts = (str(desk.names.of(pod["metadata"]["name"])), "/etc/hosts", "read")
     return Launch(
         command=environment.command(spec, known),
         environment=known,

@@ -54,6 +54,7 @@ class Living:
     cluster: Cluster
     bucket: Emulator
     ops: Shell
+    overrides: list[str]
 
     def objects(self, kind: str) -> list[str]:
         return [found["metadata"]["name"] for found in self.world.plane.objects(kind)]
@@ -75,9 +76,19 @@ class Living:
         for kind in kinds:
             self.until(lambda kind=kind: not self.objects(kind))  # type: ignore[misc]
 
-    def checkpoints(self) -> list[int]:
+    def assert_nothing_left(self) -> None:
+        """What stays is the cluster's own."""
+        assert self.cloud.ours() == [] and sum(self.cloud.burning().values()) == 0
+        self.until_gone("rayjobs", "rayclusters", "pods")
+        self.until(lambda: self.objects("nodes") == ["gke-default-pool-0"])
+
+    def give_back(self) -> None:
+        self.ops.run("teardown")
+        self.assert_nothing_left()
+
+    def checkpoints(self, run: str = RUN) -> list[int]:
         """The steps of those that are complete."""
-        names = self.bucket.names(f"{RUN}/checkpoints/")
+        names = self.bucket.names(f"{run}/checkpoints/")
         return sorted(int(found[1]) for name in names if (found := COMPLETE.search(name)))
 
     def losses(self) -> list[float]:
@@ -118,6 +129,12 @@ def clouded(world: World) -> Iterator[tuple[Cloud, Cluster]]:
         yield cloud, cloud.add_cluster("tpu-training", "us-central1")
 
 
+def built(project: Path, bucket: Emulator) -> Image:
+    """What the project's Dockerfile makes of it."""
+    code = {"PYTHONPATH": f"{WORK}/src"}
+    return Image(Path(sys.prefix), project, {**QUIET, **code, **bucket.environment})
+
+
 @contextmanager
 def living(world: World, folder: Path, **settings: object) -> Iterator[Living]:
     """`settings` like train_steps=12, beside those of a small run on the slice of run.toml."""
@@ -128,12 +145,10 @@ def living(world: World, folder: Path, **settings: object) -> Iterator[Living]:
         emulator(address=HOST) as bucket,
         patch.dict(os.environ, bucket.environment),
     ):
-        code = {"PYTHONPATH": f"{WORK}/src"}
-        image = Image(Path(sys.prefix), project, {**QUIET, **code, **bucket.environment})
-        world.kubelet.desk.images[IMAGE] = image
+        world.kubelet.desk.images[IMAGE] = built(project, bucket)
         own = {key.replace("_", ".", 1): value for key, value in settings.items()}
         root = f"gs://{bucket.bucket}"
         places = {"run.storage": f"{root}/runs", "data.shards": f"{root}/data"}
         overrides = [f"{key}={value}" for key, value in {**SMALL, **places, **own}.items()]
         life: Any = SimpleNamespace(overrides=overrides, cloud=cloud)
-        yield Living(world, cloud, cluster, bucket, Shell(life, folder))
+        yield Living(world, cloud, cluster, bucket, Shell(life, folder), overrides)

@@ -1,4 +1,4 @@
-"""Names of services and pods, kept in one hosts file that is mounted where it is needed."""
+"""Names of services and pods, kept in hosts files that are mounted where they are needed."""
 
 from __future__ import annotations
 
@@ -19,27 +19,39 @@ NAMESPACE = "default"
 
 
 class Names:
-    """A service's name leads straight to its pods: there is no proxy for cluster addresses."""
+    """A service's name leads straight to its pods: there is no proxy for cluster addresses.
+
+    `file` is for who is no pod; a pod has one of its own, with its hostname in it.
+    """
 
     def __init__(self, file: Path) -> None:
         self.file, self._lock = file, threading.Lock()
         self._pods: dict[str, str] = {}
         self._slices: dict[str, Object] = {}
-        file.write_text(BASE)
-        file.chmod(0o644)
+        self._files = {file: ""}
+        _create(file)
 
     def follow(self, api: Api) -> None:
         api.follow(api.discovery.list_endpoint_slice_for_all_namespaces, self._heard)
 
-    def add(self, pod: str, ip: str) -> None:
-        """A pod knows its own name from the start."""
+    def add(self, pod: str, ip: str, hostname: str = "") -> None:
+        """A pod knows its own name from the start. Other pods may have the same hostname."""
         with self._lock:
             self._pods[pod] = ip
+            if not self.of(pod).exists():
+                _create(self.of(pod))
+            self._files[self.of(pod)] = f"{ip} {hostname}\n" if hostname else ""
             self._write()
+
+    def of(self, pod: str) -> Path:
+        """The hosts file of this pod."""
+        return self.file.with_name(f"{self.file.name}-{pod}")
 
     def remove(self, pod: str) -> None:
         with self._lock:
             self._pods.pop(pod, None)
+            self._files.pop(self.of(pod), None)
+            self.of(pod).unlink(missing_ok=True)
             self._write()
 
     def _heard(self, what: str, found: Object) -> None:
@@ -56,11 +68,17 @@ class Names:
         lines = [f"{ip} {name}\n" for name, ip in self._pods.items()]
         for found in self._slices.values():
             lines += [f"{ip} {' '.join(names)}\n" for ip, names in _entries(found)]
-        text = (BASE + "".join(lines)).encode()
-        if text != self.file.read_bytes():
-            with self.file.open("r+b", buffering=0) as file:
-                file.write(text)
-                file.truncate()
+        for place, own in self._files.items():
+            text = (BASE + own + "".join(lines)).encode()
+            if text != place.read_bytes():
+                with place.open("r+b", buffering=0) as file:
+                    file.write(text)
+                    file.truncate()
+
+
+def _create(file: Path) -> None:
+    file.write_text(BASE)
+    file.chmod(0o644)
 
 
 def _entries(found: Object) -> Iterator[tuple[str, list[str]]]:

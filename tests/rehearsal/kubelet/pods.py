@@ -77,7 +77,7 @@ class Pod:
     def _run(self) -> None:
         at = self._at = self._desk.network.attach()
         name, folders = self.key[1], self._folders(at)
-        self._desk.names.add(name, at.ip)
+        self._desk.names.add(name, at.ip, self.body["spec"].get("hostname", ""))
         self._main, self._first = (
             [self._runner(spec, at, folders, once) for spec in self.body["spec"].get(kind) or ()]
             for kind, once in (("containers", False), ("initContainers", True))

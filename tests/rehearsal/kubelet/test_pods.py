@@ -43,6 +43,14 @@ def test_what_a_container_sees(desk: Desk, heard: Heard) -> None:
     assert lines[6].split() == [ip, "seeing"]
 
 
+def test_a_pod_knows_its_own_hostname(desk: Desk, heard: Heard) -> None:
+    pod = body("named", "sh", "-c", "hostname; getent hosts host-0")
+    pod["spec"]["hostname"] = "host-0"
+    lines = said(run(desk, pod)).splitlines()
+    assert lines[0] == "host-0"
+    assert lines[1].split() == [heard.statuses[-1]["podIP"], "host-0"]
+
+
 def test_a_container_that_asks_for_chips_finds_them(desk: Desk) -> None:
     command = "import glob, os; print(len(glob.glob('/dev/accel*')), os.environ['TPU_WORKER_ID'])"
     tpu = {"limits": {"google.com/tpu": "4"}}

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from rehearsal.kubelet.living import SMALL, Living, living
+from rehearsal.kubelet.images import EXTRA, WORK, Image
+from rehearsal.kubelet.living import SMALL, Living, built, living
 from rehearsal.kubelet.world import World
 from rehearsal.ops.life import IMAGE
 from rehearsal.running import losses, train
 
 CPU = {"hardware_accelerator": "cpu"}
-SHORT_STEPS, LONG_STEPS = int(str(SMALL["train.steps"])), 120
+SHORT_STEPS, LONG_STEPS = int(str(SMALL["train.steps"])), 80
 LONG = {**CPU, "train_steps": LONG_STEPS, "checkpoint_every": 10}
 """Long enough to be disturbed, and to show that it went on."""
 RUN_SECONDS = 900
+Undisturbed = Callable[[int], Sequence[float]]
 SLICES = {"one of four hosts": ("v5e", "4x4", 1), "two of two hosts": ("v5p", "2x2x2", 2)}
 
 
@@ -31,28 +36,27 @@ def trained(life: Living, step: int) -> None:
     life.until(lambda: bool(life.checkpoints()) and life.checkpoints()[-1] >= step)
 
 
-def give_back(life: Living) -> None:
-    life.ops.run("teardown")
-    assert life.cloud.ours() == [] and sum(life.cloud.burning().values()) == 0
-    life.until_gone("rayjobs", "rayclusters", "pods")
-    life.until(lambda: life.objects("nodes") == ["gke-default-pool-0"])
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    """The losses of so many steps in one process on this machine, with nothing in between."""
 
+    @cache
+    def losses_of(steps: int) -> Sequence[float]:
+        folder = tmp_path_factory.mktemp("alone")
+        own = {"train.steps": steps, "checkpoint.every": steps, "hardware.accelerator": "cpu"}
+        text = {"data.input": Path(os.environ["PROJECT"]).resolve() / "README.md"}
+        places = {"run.storage": folder / "runs", "data.shards": folder / "data"}
+        values = {**SMALL, **own, **text, **places, "hardware.placement": "any"}
+        words = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
+        train(folder / "log", "--local", "--in-process", *words)
+        return losses(folder / "runs")
 
-def undisturbed(folder: Path, workers: int, steps: int) -> Sequence[float]:
-    """The losses of the same settings on this machine, with nothing in between."""
-    own = {"train.steps": steps, "hardware.workers": workers, "hardware.placement": "any"}
-    project = Path(os.environ["PROJECT"]).resolve()
-    places = {"run.storage": folder / "runs", "data.shards": folder / "data"}
-    text = {"data.input": project / "README.md", "hardware.accelerator": "cpu"}
-    values = {**SMALL, **own, **places, **text, "checkpoint.every": steps}
-    words = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
-    train(folder / "log", "--local", *(["--in-process"] if workers == 1 else []), *words)
-    return losses(folder / "runs")
+    return losses_of
 
 
 @pytest.mark.parametrize("shape", SLICES.values(), ids=SLICES)
 def test_hosts_train_as_one_process_does(
-    world: World, tmp_path: Path, shape: tuple[str, str, int]
+    world: World, tmp_path: Path, undisturbed: Undisturbed, shape: tuple[str, str, int]
 ) -> None:
     generation, topology, slices = shape
     hardware = {"hardware_generation": generation, "hardware_topology": topology}
@@ -62,11 +66,13 @@ def test_hosts_train_as_one_process_does(
         assert len({pod.node for pod in life.pods("worker")}) == 4
         assert life.watch(RUN_SECONDS)["status"] == "SUCCEEDED"
         found = life.losses()
-        give_back(life)
-    assert found == pytest.approx(undisturbed(tmp_path / "alone", 1, SHORT_STEPS), rel=2e-3)
+        life.give_back()
+    assert found == pytest.approx(undisturbed(SHORT_STEPS), rel=2e-3)
 
 
-def test_a_run_goes_on_through_what_happens_around_it(world: World, tmp_path: Path) -> None:
+def test_a_run_goes_on_through_what_happens_around_it(
+    world: World, tmp_path: Path, undisturbed: Undisturbed
+) -> None:
     """A worker is killed, the operator begins anew, the token of the watch expires."""
     with living(world, tmp_path, **LONG) as life:
         begin(life)
@@ -85,13 +91,13 @@ def test_a_run_goes_on_through_what_happens_around_it(world: World, tmp_path: Pa
         assert process.returncode == 0, told + life.told()
         assert "Traceback" not in told
         found = life.losses()
-        give_back(life)
-    assert found == undisturbed(tmp_path / "alone", 1, LONG_STEPS)
+        life.give_back()
+    assert found == undisturbed(LONG_STEPS)
 
 
 @pytest.mark.parametrize("notice", [60.0, 0.0], ids=["with notice", "without"])
 def test_a_spot_slice_is_taken_and_the_run_goes_on(
-    world: World, tmp_path: Path, notice: float
+    world: World, tmp_path: Path, undisturbed: Undisturbed, notice: float
 ) -> None:
     with living(world, tmp_path, **LONG, cloud_capacity='["spot"]') as life:
         begin(life)
@@ -103,11 +109,13 @@ def test_a_spot_slice_is_taken_and_the_run_goes_on(
         found = life.losses()
         if notice:
             assert [step for step in kept if step % 10], "saved within the notice, between two"
-        give_back(life)
-    assert found == undisturbed(tmp_path / "alone", 1, LONG_STEPS)
+        life.give_back()
+    assert found == undisturbed(LONG_STEPS)
 
 
-def test_a_job_whose_head_is_lost_is_begun_again_once(world: World, tmp_path: Path) -> None:
+def test_a_job_whose_head_is_lost_is_begun_again_once(
+    world: World, tmp_path: Path, undisturbed: Undisturbed
+) -> None:
     with living(world, tmp_path, **LONG, cloud_retries=1) as life:
         begin(life)
         trained(life, 20)
@@ -119,8 +127,8 @@ def test_a_job_whose_head_is_lost_is_begun_again_once(world: World, tmp_path: Pa
         assert life.watch(RUN_SECONDS)["status"] == "SUCCEEDED", life.told()
         assert life.objects("rayclusters") != [first]
         found = life.losses()
-        give_back(life)
-    assert found == undisturbed(tmp_path / "alone", 1, LONG_STEPS)
+        life.give_back()
+    assert found == undisturbed(LONG_STEPS)
 
 
 def test_a_job_that_fails_keeps_what_it_left(world: World, tmp_path: Path) -> None:
@@ -130,7 +138,28 @@ def test_a_job_that_fails_keeps_what_it_left(world: World, tmp_path: Path) -> No
         assert "/nowhere/*.txt" in told
         life.ops.run("teardown")
         assert any("bundle" in name for name in life.bucket.names("runs/")), life.bucket.names("")
-        give_back(life)
+        life.give_back()
+
+
+def without_train(life: Living, folder: Path) -> Image:
+    """An image in which the project is not installed; Ray is."""
+    place = folder / "bin"
+    place.mkdir(parents=True)
+    for name in ("ray", "python"):
+        (place / name).write_text(f'#!/bin/sh\nexec {sys.prefix}/bin/{name} "$@"\n')
+        (place / name).chmod(0o755)
+    image = built(folder, life.bucket)
+    path = f"{WORK}/bin:/usr/local/bin:/usr/bin:/bin:{EXTRA}"
+    return replace(image, variables={**image.variables, "PATH": path})
+
+
+def test_an_entrypoint_that_is_not_in_the_image_is_named(world: World, tmp_path: Path) -> None:
+    with living(world, tmp_path, **CPU) as life:
+        world.kubelet.desk.images[IMAGE] = without_train(life, tmp_path / "image")
+        begin(life)
+        told = life.ops.run("watch", "--timeout", "10", code=6)
+        assert "train: not found" in told, told
+        life.give_back()
 
 
 def test_a_deadline_ends_the_job_and_keeps_a_checkpoint(world: World, tmp_path: Path) -> None:
@@ -142,4 +171,4 @@ def test_a_deadline_ends_the_job_and_keeps_a_checkpoint(world: World, tmp_path: 
         assert "time is over" in life.ops.run("watch", "--timeout", "5", code=7)
         kept = life.checkpoints()
         assert kept and kept[-1] >= 10
-        give_back(life)
+        life.give_back()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from rehearsal.kubelet.living import Living, living
 from rehearsal.kubelet.world import World
 from rehearsal.ops.life import IMAGE, part
 
-PATIENCE_SECONDS = 150.0
+PATIENCE_SECONDS = 300.0
 MISSING = IMAGE.replace("0" * 64, "f" * 64)
 """Nobody pushed it."""
 
@@ -21,13 +21,6 @@ MISSING = IMAGE.replace("0" * 64, "f" * 64)
 def life(world: World, tmp_path: Path) -> Iterator[Living]:
     with living(world, tmp_path) as life:
         yield life
-
-
-def until(life: Living, condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < end, life.told()
-        time.sleep(0.5)
 
 
 def begin(life: Living, *words: str) -> None:
@@ -39,26 +32,17 @@ def watched(life: Living, seconds: int, code: int = 7) -> str:
     return life.ops.run("watch", "--timeout", str(seconds / 60), code=code)
 
 
-def give_back(life: Living) -> None:
-    """All of it goes, and what stays is the cluster's own."""
-    life.ops.run("teardown")
-    assert life.cloud.ours() == [] and sum(life.cloud.burning().values()) == 0
-    for kind in ("rayjobs", "rayclusters", "pods"):
-        until(life, lambda kind=kind: not life.objects(kind))  # type: ignore[misc]
-    until(life, lambda: life.objects("nodes") == ["gke-default-pool-0"])
-
-
 def test_an_image_that_nobody_pushed(life: Living) -> None:
     begin(life)
-    until(life, lambda: "ImagePullBackOff" in life.told())
+    life.until(lambda: "ImagePullBackOff" in life.told())
     assert "the image cannot be pulled" in watched(life, 20)
-    give_back(life)
+    life.give_back()
 
 
 def test_a_teardown_in_the_middle_of_the_start(life: Living) -> None:
     begin(life)
-    until(life, lambda: bool(life.objects("pods")))
-    give_back(life)
+    life.until(lambda: bool(life.objects("pods")))
+    life.give_back()
 
 
 def test_the_webhook_is_down_and_comes_back(life: Living) -> None:
@@ -70,8 +54,8 @@ def test_the_webhook_is_down_and_comes_back(life: Living) -> None:
         assert life.objects("pods") == []
     finally:
         life.world.plane.start("webhook")
-    until(life, lambda: len(life.objects("pods")) == 2)
-    give_back(life)
+    life.until(lambda: len(life.objects("pods")) == 2)
+    life.give_back()
 
 
 def test_the_operator_is_away_while_a_job_is_made(life: Living) -> None:
@@ -81,32 +65,32 @@ def test_the_operator_is_away_while_a_job_is_made(life: Living) -> None:
         assert "still PENDING" in watched(life, 10) or life.objects("rayclusters") == []
     finally:
         life.world.plane.start("operator")
-    until(life, lambda: len(life.objects("pods")) == 2)
-    give_back(life)
+    life.until(lambda: len(life.objects("pods")) == 2)
+    life.give_back()
 
 
 def test_the_api_server_is_away_for_a_while(life: Living) -> None:
     begin(life)
-    until(life, lambda: len(life.objects("pods")) == 2)
+    life.until(lambda: len(life.objects("pods")) == 2)
     process = life.ops.begin("watch", "--timeout", "1.5")
     time.sleep(5)
     life.world.plane.stop("apiserver")
     time.sleep(20)
     life.world.plane.start("apiserver")
-    _, err = process.communicate(timeout=PATIENCE_SECONDS * 2)
+    _, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 7 and "goes on by itself" in err, err
-    give_back(life)
+    life.give_back()
 
 
 def test_two_runs_on_one_cluster(life: Living) -> None:
     for name in ("first", "second"):
         begin(life, "--run", name)
-    until(life, lambda: len(life.objects("pods")) == 4)
+    life.until(lambda: len(life.objects("pods")) == 4)
     life.ops.run("teardown", "--run", "first")
     assert life.objects("rayjobs") == ["second"]
     assert {pool.split("-")[0] for pool in life.cluster.pools} == {"second"}
     life.ops.run("teardown", "--run", "second")
-    give_back(life)
+    life.give_back()
 
 
 def test_no_capacity_makes_nothing_in_the_cluster(life: Living) -> None:
@@ -114,4 +98,16 @@ def test_no_capacity_makes_nothing_in_the_cluster(life: Living) -> None:
     for kind in ("on-demand", "spot"):
         life.cloud.capacity.set("us-central1-a", kind, machine, "stockout")
     assert "us-central1-a" in life.ops.run("provision", code=5)
-    give_back(life)
+    life.give_back()
+
+
+def test_no_capacity_until_the_time_to_begin_is_over(world: World, tmp_path: Path) -> None:
+    with living(world, tmp_path, cloud_capacity='["flex-start"]') as life:
+        machine = part("slices").find("v5e", "2x2").machine_type
+        life.cloud.capacity.set("us-central1-a", "flex-start", machine, "queue")
+        begin(life)
+        life.until(lambda: len(life.objects("pods")) == 2)
+        patch = '{"spec": {"preRunningDeadlineSeconds": 15}}'
+        world.plane.kubectl("patch", "rayjob", "tpu-training", "--type=merge", "-p", patch)
+        assert "pods wait for their TPU nodes" in watched(life, 120, code=5)
+        life.give_back()

@@ -79,5 +79,5 @@ class Push(Project):
     def cancel(self) -> None:
         self.process.send_signal(signal.SIGINT)
 
-    def end(self) -> int:
-        return self.process.wait(PATIENCE_SECONDS)
+    def end(self, seconds: float = PATIENCE_SECONDS) -> int:
+        return self.process.wait(seconds)

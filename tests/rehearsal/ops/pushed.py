@@ -69,7 +69,7 @@ class Project:
         (self.root / "Dockerfile").write_text("FROM scratch\n")
         self._settle()
         stand_in(folder, "docker", docker)
-        hurried = (sys.executable, HURRIED, PACKAGE, life.cloud.url, RATE)
+        hurried = (sys.executable, HURRIED, PACKAGE, life.cloud.url, rate)
         stand_in(folder, "ops", f'#!/bin/sh\nexec {" ".join(map(str, hurried))} "$@"\n')
 
     def _settle(self) -> None:
