@@ -60,7 +60,10 @@ def test_what_fits_is_not_mentioned(tmp_path: Path) -> None:
             cluster(selected(), rayStartParams={"resources": '"{\\"google.com/tpu\\": 4}"'}),
             'Ray knows chips as "TPU"',
         ),
-        (cluster(selected(), head={"resources": {"limits": {CHIPS: 4}}}), "the head asks for chips"),
+        (
+            cluster(selected(), head={"resources": {"limits": {CHIPS: 4}}}),
+            "the head asks for chips",
+        ),
     ],
 )
 def test_what_does_not_fit_is_one_line(tmp_path: Path, manifest: Any, why: str) -> None:
