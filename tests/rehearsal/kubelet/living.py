@@ -138,8 +138,8 @@ def built(project: Path, bucket: Emulator) -> Image:
 @contextmanager
 def living(world: World, folder: Path, **settings: object) -> Iterator[Living]:
     """`settings` like train_steps=12, beside those of a small run on the slice of run.toml."""
-    project = Path(os.environ["PROJECT"]).resolve()
-    world.plane.kubectl("apply", "--filename", str(project / "k8s" / "serviceaccount.yaml"))
+    project, plane = Path(os.environ["PROJECT"]).resolve(), world.plane
+    plane.kubectl("apply", "--filename", str(project / "k8s" / "serviceaccount.yaml"))
     with (
         clouded(world) as (cloud, cluster),
         emulator(address=HOST) as bucket,
@@ -151,4 +151,9 @@ def living(world: World, folder: Path, **settings: object) -> Iterator[Living]:
         places = {"run.storage": f"{root}/runs", "data.shards": f"{root}/data"}
         overrides = [f"{key}={value}" for key, value in {**SMALL, **places, **own}.items()]
         life: Any = SimpleNamespace(overrides=overrides, cloud=cloud)
-        yield Living(world, cloud, cluster, bucket, Shell(life, folder), overrides)
+        try:
+            yield Living(world, cloud, cluster, bucket, Shell(life, folder), overrides)
+        finally:
+            # What a failed test leaves is not the next one's.
+            plane.kubectl("delete", "rayjobs,rayclusters,jobs", "--all", "--timeout=60s")
+            plane.kubectl("delete", "nodes", "--selector=cloud.google.com/gke-tpu-topology")
