@@ -15,7 +15,8 @@ from ..checkpoint import Entry, Piece, State
 from ..config import Config, Train
 from ..errors import NotFound
 from ..group import Group
-from ..model import Transformer
+from ..model import Attention, Transformer
+from ._attention import attend
 from ._base import Reader, decay_groups, remat, seed_optimizer
 from ._compiled import Compiled
 
@@ -98,6 +99,9 @@ class Xla:
             after_backward(self._cut_gradient)  # type: ignore[no-untyped-call]
             module.register_parameter(key, parameter)
         model.constrain = self._constrain
+        for module in model.modules():
+            if isinstance(module, Attention):
+                module.attend = attend
         remat(model, train, _checkpoint)
         rate = torch.tensor(train.learning_rate, device="xla")
         optimizer = AdamW(
