@@ -17,6 +17,8 @@ def train(folder: Path, devices: int, **changed: Any) -> dict[str, Any]:
     on_xla = {"hardware_accelerator": "xla", "hardware_virtual_devices": devices, **changed}
     done = command("train", "--in-process", "--json", *sets(overrides(folder, **on_xla)))
     assert done.returncode == 0, done.stderr
+    # Said where the partitioner must first make a tensor whole on every device.
+    assert "Involuntary full rematerialization" not in done.stderr
     summary: dict[str, Any] = json.loads(done.stdout)
     return summary
 

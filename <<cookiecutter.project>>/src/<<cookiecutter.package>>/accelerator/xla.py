@@ -101,7 +101,7 @@ class Xla:
         model.constrain = self._constrain
         for module in model.modules():
             if isinstance(module, Attention):
-                module.attend = attend
+                module.attend = self._attend
         remat(model, train, _checkpoint)
         rate = torch.tensor(train.learning_rate, device="xla")
         optimizer = AdamW(
@@ -171,8 +171,12 @@ class Xla:
         return tuple("fsdp" if i == cut else None for i in range(len(shape)))
 
     def _constrain(self, x: Tensor) -> Tensor:
-        spec = (BATCH, None, None)
+        spec = (BATCH, *(None,) * (x.dim() - 1))
         return self._xs.mark_sharding_with_gradients(x, self._mesh, spec)
+
+    def _attend(self, *inputs: Tensor) -> Tensor:
+        """Each device for its own sequences: left alone, the compiler cuts some heads."""
+        return self._constrain(attend(*map(self._constrain, inputs)))
 
     def _wait(self) -> None:
         import torch_xla
