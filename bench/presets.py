@@ -65,7 +65,7 @@ def minimum(config: Any, vocabulary: int) -> float:
     gradients, each in the type that is computed in."""
     shape, devices = config.model.shape(vocabulary), config.hardware.fsdp_devices
     size = 2 if config.train.compute_dtype == "bfloat16" else 4
-    return 3 * size * shape.parameters * (devices - 1) / devices
+    return float(3 * size * shape.parameters * (devices - 1) / devices)
 
 
 def row(preset: str, where: str, words: tuple[str, ...]) -> list[str]:

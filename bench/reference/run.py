@@ -8,6 +8,7 @@ import hashlib
 import importlib
 import json
 import subprocess
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,13 +45,22 @@ def request(config: Any, vocabulary: int, layers: int) -> dict[str, Any]:
 
 def _at(config: Any, vocabulary: int, layers: int) -> Any:
     wanted = request(config, vocabulary, layers)
-    matters = [wanted, part("environment").PACKAGES, SCRIPT.read_text("utf-8")]
+
+    def compiled() -> Any:
+        with TemporaryDirectory(prefix="reference-") as folder:
+            return replace(_compiled(wanted, Path(folder)), depths=(layers,))
+
+    packages = part("environment").PACKAGES
+    return kept("reference", [wanted, packages, SCRIPT.read_text("utf-8")], compiled)
+
+
+def kept(kind: str, matters: list[Any], make: Callable[[], Any]) -> Any:
+    """Figures that were made before of the same, or those that are made now."""
     name = hashlib.sha256(json.dumps(matters, sort_keys=True).encode()).hexdigest()[:32]
-    file = part("environment").cache() / "results" / f"reference-{name}.json"
+    file = part("environment").cache() / "results" / f"{kind}-{name}.json"
     if file.exists():
         return part("figures").from_json(file.read_text("utf-8"))
-    with TemporaryDirectory(prefix="reference-") as folder:
-        found = replace(_compiled(wanted, Path(folder)), depths=(layers,))
+    found = make()
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(part("figures").to_json(found), "utf-8")
     return found
