@@ -169,14 +169,17 @@ def named(project: Path) -> dict[str, str]:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Measurements, side by side in one run: `nox -s bench -- loop`."""
+    """Measurements, side by side in one run: `nox -s bench -- loop`; words behind the names are for
+    the measurements: `nox -s bench -- presets 1b v5e:2x2`."""
     names = [path.stem for path in sorted((ROOT / "bench").glob("*.py")) if path.stem != "common"]
-    chosen = session.posargs or names
-    if unknown := set(chosen) - set(names):
-        session.error(f"no measurement {', '.join(sorted(unknown))}; choose of {', '.join(names)}")
+    chosen = list(itertools.takewhile(names.__contains__, session.posargs))
+    words = session.posargs[len(chosen) :]
+    if words and not chosen:
+        session.error(f"no measurement {words[0]}; choose of {', '.join(names)}")
     python, where = project_python(session)
-    for name in chosen:
-        session.run(python, str(ROOT / "bench" / f"{name}.py"), env=where, external=True)
+    for name in chosen or names:
+        script = str(ROOT / "bench" / f"{name}.py")
+        session.run(python, script, *words, env=where, external=True)
 
 
 @nox.session

@@ -132,6 +132,8 @@ def options(answers: Mapping[str, str]) -> dict[str, bool]:
         f"src/{PACKAGE}/accelerator/xla.py": xla,
         f"src/{PACKAGE}/preflight/export.py": xla,
         "tests/test_compiled.py": xla,
+        f"src/{PACKAGE}/accelerator/_attention.py": xla,
+        "tests/test_attention.py": xla,
         "tests/test_xla.py": xla,
         "tests/test_preflight_compiler.py": xla,
         f"src/{PACKAGE}/accelerator/tpu.py": tpu,

@@ -18,7 +18,7 @@ def train(folder: Path, devices: int, **changed: Any) -> dict[str, Any]:
     done = command("train", "--in-process", "--json", *sets(overrides(folder, **on_xla)))
     assert done.returncode == 0, done.stderr
     summary: dict[str, Any] = json.loads(done.stdout)
-    return summary
+    return summary | {"stderr": done.stderr}
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +27,8 @@ def four_devices(tmp_path_factory: pytest.TempPathFactory) -> Path:
     summary = train(folder, 4)
     assert summary["devices"] == 4
     assert summary["compiled_after_second_step"] == 0
+    # Said where the partitioner must first make a tensor whole on every device.
+    assert "Involuntary full rematerialization" not in summary["stderr"]
     return folder
 
 

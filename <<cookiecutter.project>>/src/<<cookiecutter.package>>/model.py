@@ -1,7 +1,7 @@
 """A decoder-only transformer in the LLaMA style: RMSNorm, RoPE, SwiGLU, grouped-query attention.
 
 The model knows no hardware. Its parameters are made on the `meta` device; an accelerator makes them
-real (`accelerator/`), and may set `constrain` and `checkpoint` on the way.
+real (`accelerator/`), and may set `constrain`, `checkpoint` and `attend` on the way.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ DEVIATION = 0.02
 IGNORED = -100
 
 Rotation = tuple[Tensor, Tensor]
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Queries [batch, heads, length, size], keys and values of fewer heads -> the like of queries."""
 
 
 class Linear(nn.Module):
@@ -51,6 +53,8 @@ class Norm(nn.Module):
 class Attention(nn.Module):
     """Causal self-attention; each key and value head serves `heads / kv_heads` query heads."""
 
+    attend: Attend
+
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.size = shape.heads, shape.kv_heads, shape.head_size
@@ -58,20 +62,26 @@ class Attention(nn.Module):
         self.key = Linear(shape.width, shape.kv_heads * self.size)
         self.value = Linear(shape.width, shape.kv_heads * self.size)
         self.output = Linear(shape.heads * self.size, shape.width)
+        self.attend = attend
 
     def forward(self, x: Tensor, rotation: Rotation) -> Tensor:
         batch, length, _ = x.shape
         query = rotate(self._split(self.query(x), self.heads), rotation)
         key = rotate(self._split(self.key(x), self.kv_heads), rotation)
         value = self._split(self.value(x), self.kv_heads)
-        groups = self.heads // self.kv_heads
-        key, value = (t.repeat_interleave(groups, dim=1) for t in (key, value))
-        y = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        y = self.attend(query, key, value)
         return self.output(y.transpose(1, 2).reshape(batch, length, -1))
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         """[batch, length, heads * size] to [batch, heads, length, size]."""
         return x.view(x.shape[0], x.shape[1], heads, self.size).transpose(1, 2)
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """PyTorch's own attention, which has fused kernels for CPUs and CUDA."""
+    groups = query.shape[1] // key.shape[1]
+    key, value = (t.repeat_interleave(groups, dim=1) for t in (key, value))
+    return F.scaled_dot_product_attention(query, key, value, is_causal=True)
 
 
 class FeedForward(nn.Module):

@@ -15,7 +15,8 @@ from ..checkpoint import Entry, Piece, State
 from ..config import Config, Train
 from ..errors import NotFound
 from ..group import Group
-from ..model import Transformer
+from ..model import Attention, Transformer
+from ._attention import attend
 from ._base import Reader, decay_groups, remat, seed_optimizer
 from ._compiled import Compiled
 
@@ -98,6 +99,9 @@ class Xla:
             after_backward(self._cut_gradient)  # type: ignore[no-untyped-call]
             module.register_parameter(key, parameter)
         model.constrain = self._constrain
+        for module in model.modules():
+            if isinstance(module, Attention):
+                module.attend = self._attend
         remat(model, train, _checkpoint)
         rate = torch.tensor(train.learning_rate, device="xla")
         optimizer = AdamW(
@@ -167,8 +171,12 @@ class Xla:
         return tuple("fsdp" if i == cut else None for i in range(len(shape)))
 
     def _constrain(self, x: Tensor) -> Tensor:
-        spec = (BATCH, None, None)
+        spec = (BATCH, *(None,) * (x.dim() - 1))
         return self._xs.mark_sharding_with_gradients(x, self._mesh, spec)
+
+    def _attend(self, *inputs: Tensor) -> Tensor:
+        """Each device for its own sequences: left alone, the compiler cuts some heads."""
+        return self._constrain(attend(*map(self._constrain, inputs)))
 
     def _wait(self) -> None:
         import torch_xla

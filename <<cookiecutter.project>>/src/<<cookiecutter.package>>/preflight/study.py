@@ -29,7 +29,8 @@ UNEVEN = 256 * 2**20
 """Temporaries below this may lie in a chip's own memory at the smaller depths and spill into HBM at
 the larger one: nothing grows evenly then, and such a model is soon compiled as a whole."""
 PACKAGE = Path(__file__).resolve().parents[1]
-_STEP = ("accelerator/_base.py", "accelerator/xla.py", "loop.py", "model.py", "shapes.py")
+_ACCELERATOR = tuple(f"accelerator/{name}.py" for name in ("_attention", "_base", "xla"))
+_STEP = (*_ACCELERATOR, "loop.py", "model.py", "shapes.py")
 _JUDGED = ("compiling", "export", "figures", "flops", "hlo", "program")
 CODE = (*_STEP, *(f"preflight/{name}.py" for name in _JUDGED))
 """Files that make the step, and those that read what becomes of it."""

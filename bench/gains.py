@@ -1,0 +1,119 @@
+"""What the step gained, change by change, in the compiler's figures.
+
+    nox -s bench -- gains           # of four layers of the preset 125m, on v5e 2x2
+    nox -s bench -- gains 8b v6e:4x4
+
+Each row takes something back that the step does today; the last is the step of the usual guide:
+every chip holds all of the model and computes in float32.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from common import PACKAGE
+from presets import GIB, SEQUENCES, VOCABULARY, over, settings
+from reference.run import kept, part
+
+LAYERS = "model.layers=4"
+PLAIN = "xla.attend = model.attend"
+UNCUT = "xla.Xla._cut_gradient = lambda self, parameter: None"
+HEAD = ("HBM GiB", "FLOPs/model", "sent GB", "HBM GB", "compile s")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """`words` are settings, `code` what is changed in the process that traces the step."""
+
+    name: str
+    words: tuple[str, ...] = ()
+    code: str = ""
+
+
+FULL = ("hardware.fsdp=1", "train.compute_dtype=float32")
+PARTS = ("train.accumulation=2",)
+VARIANTS = (
+    Variant("as it is"),
+    Variant("scores kept", code=PLAIN),
+    Variant("scores kept, float32", ("train.compute_dtype=float32",), PLAIN),
+    Variant("the guide's: float32, no sharding", FULL, PLAIN),
+    Variant("as it is, in two parts", PARTS),
+    Variant("in two parts, gradients not cut", PARTS, UNCUT),
+)
+
+
+class Traced:
+    """Pre-flight's study of a step that `code` changed."""
+
+    def __init__(self, config: Any, vocabulary: int, code: str) -> None:
+        self._config, self._code = config, code
+        self._study = part("study")
+        self._study.vocabulary = lambda config: vocabulary
+
+    def figures(self) -> Any:
+        """Kept under another name than those of the project's own step."""
+        if not self._code:
+            return self._study.Study(lambda text: None, whole=True).figures(self._config)
+        name = [self._study.key(self._config), self._code]
+        return kept("variant", name, self._compiled)
+
+    def _compiled(self) -> Any:
+        study = self._study.Study(lambda text: None)
+        run = study._run
+        study._run = lambda command, folder, what: run(self._changed(command), folder, what)
+        with TemporaryDirectory(prefix="variant-") as folder:
+            found = study._compiled(self._config, Path(folder))
+        return replace(found, depths=(self._config.model.shape(1).layers,))
+
+    def _changed(self, command: Sequence[str]) -> list[str]:
+        if "-m" not in command:
+            return list(command)
+        lines = (
+            f"from {PACKAGE} import model",
+            f"from {PACKAGE}.accelerator import xla",
+            self._code,
+            f"from {PACKAGE}.preflight import export",
+            "export.main()",
+        )
+        return [command[0], "-c", "\n".join(lines), command[-1]]
+
+
+def row(variant: Variant, preset: str, where: str) -> list[str]:
+    batch = f"train.batch_size={_batch(preset, where, variant)}"
+    config = settings(preset, where, (LAYERS, batch, *variant.words))
+    found = Traced(config, VOCABULARY[preset], variant.code).figures()
+    shape, train = config.model.shape(VOCABULARY[preset]), config.train
+    per_token = shape.flops_per_token(train.sequence_length)
+    model = per_token * train.tokens_per_step / config.hardware.devices
+    return [
+        f"{found.used / GIB:.2f}",
+        over(found.flops, model),
+        f"{found.sent_bytes / 1e9:.2f}",
+        f"{found.hbm_bytes / 1e9:.1f}",
+        f"{found.compile_seconds:.0f}",
+    ]
+
+
+def _batch(preset: str, where: str, variant: Variant) -> int:
+    """As many sequences in each part as in a whole step."""
+    parts = 2 if variant.words == PARTS else 1
+    return parts * SEQUENCES[preset] * int(settings(preset, where, ()).hardware.devices)
+
+
+def main() -> None:
+    preset = next((word for word in sys.argv[1:] if word in VOCABULARY), "125m")
+    where = next((word for word in sys.argv[1:] if ":" in word), "v5e:2x2")
+    print(f"four layers of {preset}, {where}, {SEQUENCES[preset]} sequences a device and part")
+    print(f"{'':<34}" + "  ".join(f"{name:>11}" for name in HEAD))
+    for variant in VARIANTS:
+        cells = row(variant, preset, where)
+        print(f"{variant.name:<34}" + "  ".join(f"{cell:>11}" for cell in cells), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""The TPU compiler's figures of each preset on each slice, beside the same shape in plain JAX.
+
+    nox -s bench -- presets             # all: an hour and more
+    nox -s bench -- presets 1b v5e:2x2  # of these presets and slices
+
+What is compiled is kept beside pre-flight's results: an interrupted bench goes on where it was.
+Settings of a project change it too: `presets 8b train.activation_checkpointing=false`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from common import PACKAGE, PROJECT
+from reference.run import figures as of_jax
+from reference.run import part
+
+SLICES = ("v5e:2x2", "v5e:4x4", "v6e:2x2", "v6e:4x4", "v5p:2x2x1", "7x:2x2x1")
+VOCABULARY = {"125m": 50_257, "1b": 128_256, "8b": 128_256}
+SHAPES = {
+    "125m": ("train.sequence_length=1024",),
+    "1b": ("train.sequence_length=2048",),
+    "8b": ("train.sequence_length=2048", "train.activation_checkpointing=true"),
+}
+SEQUENCES = {"125m": 8, "1b": 2, "8b": 1}
+"""Of one device, in a step."""
+GIB = 2**30
+HEAD = ("preset", "slice", "HBM GiB", "share", "fits", "FLOPs/model", "sent/FSDP", "compile s")
+BESIDE = ("HBM/JAX", "FLOPs/JAX", "sent/JAX")
+
+
+def settings(preset: str, where: str, words: tuple[str, ...]) -> Any:
+    generation, topology = where.split(":")
+    slices = importlib.import_module(f"{PACKAGE}.slices")
+    devices = slices.find(generation, topology)
+    count = devices.devices_per_host * devices.hosts
+    own = {
+        "model.preset": preset,
+        "train.batch_size": SEQUENCES[preset] * count,
+        "hardware.generation": generation,
+        "hardware.topology": topology,
+        "hardware.slices": 1,
+    }
+    given = [f"{key}={value}" for key, value in own.items()]
+    load = importlib.import_module(f"{PACKAGE}.settings").load
+    return load(PROJECT / "run.toml", [*given, *SHAPES[preset], *words])
+
+
+def ours(config: Any, vocabulary: int) -> Any:
+    study = part("study")
+    # Stands for a tokenizer of this size.
+    study.vocabulary = lambda config: vocabulary
+    return study.Study(_say).figures(config)
+
+
+def _say(text: str) -> None:
+    if text.endswith(": 0 s"):
+        print(f"\r  {text.removesuffix(': 0 s')}", file=sys.stderr)
+
+
+def minimum(config: Any, vocabulary: int) -> float:
+    """Bytes that a device must send under FSDP: two gathers of the parameters and a scatter of the
+    gradients, each in the type that is computed in."""
+    shape, devices = config.model.shape(vocabulary), config.hardware.fsdp_devices
+    size = 2 if config.train.compute_dtype == "bfloat16" else 4
+    return float(3 * size * shape.parameters * (devices - 1) / devices)
+
+
+def row(preset: str, where: str, words: tuple[str, ...]) -> list[str]:
+    config, vocabulary = settings(preset, where, words), VOCABULARY[preset]
+    found = ours(config, vocabulary)
+    jax = of_jax(config, vocabulary, found.depths)
+    shape, train = config.model.shape(vocabulary), config.train
+    per_token = shape.flops_per_token(train.sequence_length)
+    model = per_token * train.tokens_per_step / config.hardware.devices
+    line = "~" if len(found.depths) > 1 else " "
+    return [
+        preset,
+        where,
+        f"{line}{found.used / GIB:.2f}",
+        f"{found.share:.1%}",
+        "yes" if found.fits else "no",
+        over(found.flops, model),
+        over(found.sent_bytes, minimum(config, vocabulary)),
+        f"{found.compile_seconds:.0f}",
+        over(found.used, jax.used),
+        over(found.flops, jax.flops),
+        over(found.sent_bytes, jax.sent_bytes),
+    ]
+
+
+def over(one: float, other: float) -> str:
+    """Nothing where the compiler refused, or its program could not be read."""
+    return f"{one / other:.3f}" if one and other else "-"
+
+
+def main() -> None:
+    words = tuple(word for word in sys.argv[1:] if "=" in word)
+    chosen = [word for word in sys.argv[1:] if word not in words]
+    presets = [word for word in chosen if word in VOCABULARY] or list(VOCABULARY)
+    slices = [word for word in chosen if ":" in word] or list(SLICES)
+    print("  ".join(f"{name:>11}" for name in (*HEAD, *BESIDE)))
+    for preset in presets:
+        for where in slices:
+            print("  ".join(f"{cell:>11}" for cell in row(preset, where, words)), flush=True)
+    print("~: from 2 and 4 layers by a line; FSDP: 3 x parameters, in the type computed in")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The training step in plain JAX, and what its compiler makes of it."""
