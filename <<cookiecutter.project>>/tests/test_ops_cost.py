@@ -40,9 +40,9 @@ def test_each_try_has_its_own_time_and_all_of_them_are_paid() -> None:
     thrice = schedule(settings(budget_usd="1000", deadline_hours="6", retries="2"), PRICES)
     assert thrice.try_seconds == once.try_seconds == 6 * 3600
     assert thrice.run_seconds == 3 * once.run_seconds
-    poor = schedule(settings(budget_usd="16", deadline_hours="6", retries="1"), PRICES)
-    assert poor.by == "budget" and poor.try_seconds == (2 * 3600 - OVERHEAD_SECONDS) // 2
-    assert poor.most.usd == pytest.approx(16)
+    with pytest.raises(InputError, match="does not pay 2 tries of 6 h") as refused:
+        schedule(settings(budget_usd="80", deadline_hours="6", retries="1"), PRICES)
+    assert "cloud.retries" in refused.value.remedy
 
 
 def test_an_unknown_price_leaves_the_deadline_and_says_so() -> None:

@@ -49,13 +49,15 @@ def test_what_fits_is_not_mentioned(tmp_path: Path) -> None:
     [
         (cluster({ACCELERATOR: "tpu-v5-lite-podslice"}), f"lacks {TOPOLOGY}"),
         (cluster({}), f"lacks {ACCELERATOR} and {TOPOLOGY}"),
-        (cluster(selected("4x4")), "numOfHosts is 1 and a slice of 4x4 has 4"),
+        (cluster(selected("4x4"), numOfHosts=4), "waits for a v5e 4x4: run.toml rents v5e 2x2"),
+        (cluster(selected(), numOfHosts="1"), "numOfHosts is '1' and a slice of 2x2 has 1"),
         (cluster(selected(), numOfHosts=2), "numOfHosts is 2 and a slice of 2x2 has 1"),
         (cluster(selected(), replicas=2), "replicas is 2 and counts slices, not hosts"),
         (cluster(selected("3x3")), "GKE has no tpu-v5-lite-podslice of topology 3x3"),
         (cluster(selected(label="gpu")), "GKE has no gpu of topology 2x2"),
         (cluster(selected(), chips="1"), "asks for 1 chips and a host has 4"),
-        (cluster(selected(), chips=None), f"no container asks for {CHIPS}"),
+        (cluster(selected(), chips=None), f"no container has whole chips as its limit of {CHIPS}"),
+        (cluster(selected(), chips="9" * 5000), "no container has whole chips"),
         (
             cluster(selected(), rayStartParams={"resources": '"{\\"google.com/tpu\\": 4}"'}),
             'Ray knows chips as "TPU"',
@@ -72,6 +74,17 @@ def test_what_does_not_fit_is_one_line(tmp_path: Path, manifest: Any, why: str) 
     assert line.startswith(f"{tmp_path.name}/mine.yaml: ")
 
 
+def test_a_slice_of_several_hosts_needs_their_number(tmp_path: Path) -> None:
+    lines = told(tmp_path, cluster(selected("4x4"), numOfHosts=None))
+    assert "numOfHosts is left out and a slice of 4x4 has 4" in lines[0]
+
+
+def test_a_group_without_chips_is_nobody_s_fault(tmp_path: Path) -> None:
+    manifest = cluster({}, chips=None)
+    del manifest["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"][0]["resources"]
+    assert told(tmp_path, manifest) == []
+
+
 def test_an_image_from_elsewhere_cannot_train(tmp_path: Path) -> None:
     lines = told(tmp_path, cluster(selected(), image="rayproject/ray:2.40.0"))
     assert len(lines) == 2
@@ -81,7 +94,6 @@ def test_an_image_from_elsewhere_cannot_train(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "a: [",
         "kind: RayJob\nspec: 3",
         "kind: RayCluster\nspec: {workerGroupSpecs: 7}",
         "kind: RayCluster\nspec: {headGroupSpec: [1], workerGroupSpecs: {a: b}}",
@@ -89,9 +101,35 @@ def test_an_image_from_elsewhere_cannot_train(tmp_path: Path) -> None:
         "",
     ],
 )
-def test_what_is_no_manifest_breaks_nothing(tmp_path: Path, text: str) -> None:
+def test_what_is_no_cluster_breaks_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "mine.yaml").write_text(text, "utf-8")
     assert misfits(tmp_path, settings()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: [",
+        "a: \xff",
+        "a: \0",
+        "when: 2020-99-99",
+        'x: !!int ""',
+        "x: !!bool abc",
+        "x: !!timestamp abc",
+        "x: !unknown abc",
+        "[" * 3000,
+        f"x: {'9' * 5000}",
+    ],
+)
+def test_what_cannot_be_read_is_said(tmp_path: Path, text: str) -> None:
+    (tmp_path / "mine.yml").write_text(text, "latin-1")
+    (line,) = misfits(tmp_path, settings())
+    assert "mine.yml: it cannot be read as YAML: " in line
+
+
+def test_a_folder_in_a_file_s_place_is_said(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").mkdir()
+    assert "cannot be read" in misfits(tmp_path, settings())[0]
 
 
 def test_the_check_says_why_and_fails(tmp_path: Path) -> None:
@@ -99,8 +137,8 @@ def test_the_check_says_why_and_fails(tmp_path: Path) -> None:
     copy.write_text(RUN_TOML.read_text("utf-8"), "utf-8")
     words = ["render", "--config", str(copy)]
     assert CliRunner().invoke(app, words).exit_code == 0
-    told(tmp_path / "k8s", cluster(selected(), replicas=2))
+    told(tmp_path / "k8s", cluster(selected(), replicas=7))
     done = CliRunner().invoke(app, [*words, "--check"])
-    assert "k8s/mine.yaml: worker group tpu: replicas is 2" in done.stdout
+    assert "k8s/mine.yaml: worker group tpu: replicas is 7" in done.stdout
     assert isinstance(done.exception, InputError)
     assert "mine.yaml" not in done.exception.remedy

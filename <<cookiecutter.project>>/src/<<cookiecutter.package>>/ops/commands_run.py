@@ -24,7 +24,9 @@ FOREVER_MINUTES = 60 * 24 * 365
 def _minutes(value: float) -> float:
     # Written so that "nan", which is a number to Python, is refused too.
     if not 0 <= value <= FOREVER_MINUTES:
-        raise typer.BadParameter(f"{value:g} is no time to watch; give minutes, like 90 or 0.5")
+        raise typer.BadParameter(
+            f"{value:g} is no time to watch; give minutes, from 0 to {FOREVER_MINUTES}"
+        )
     return value
 
 

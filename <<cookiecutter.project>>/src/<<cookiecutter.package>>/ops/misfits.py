@@ -16,26 +16,26 @@ Object = dict[str, Any]
 
 ACCELERATOR = "cloud.google.com/gke-tpu-accelerator"
 TOPOLOGY = "cloud.google.com/gke-tpu-topology"
+LONGEST_NUMBER = 4
 
 
 def misfits(folder: Path, config: Config) -> list[str]:
     """A line for each, with its file; of the RayJobs and RayClusters in all files of `folder`."""
-    found = []
-    for file in sorted(folder.glob("*.yaml")):
-        for spec in _clusters(file):
-            found += [f"{folder.name}/{file.name}: {why}" for why in _cluster(spec, config)]
-    return found
+    files = sorted(file for ending in ("yaml", "yml") for file in folder.glob(f"*.{ending}"))
+    return [f"{folder.name}/{file.name}: {why}" for file in files for why in _file(file, config)]
 
 
-def _clusters(file: Path) -> Iterator[Object]:
+def _file(file: Path, config: Config) -> Iterator[str]:
     try:
         objects = list(yaml.safe_load_all(file.read_text("utf-8")))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        return  # the comparison with run.toml says so
+    except Exception as fault:  # PyYAML lets through whatever a date or a number raises
+        yield f"it cannot be read as YAML: {' '.join(str(fault).split()) or type(fault).__name__}"
+        return
     for found in map(_object, objects):
         spec = _object(found.get("spec"))
         if found.get("kind") in ("RayJob", "RayCluster"):
-            yield _object(spec.get("rayClusterSpec")) if found["kind"] == "RayJob" else spec
+            inner = _object(spec.get("rayClusterSpec")) if found["kind"] == "RayJob" else spec
+            yield from _cluster(inner, config)
 
 
 def _cluster(spec: Object, config: Config) -> Iterator[str]:
@@ -45,13 +45,20 @@ def _cluster(spec: Object, config: Config) -> Iterator[str]:
     yield from _image("the head", head, config)
     for group in map(_object, _items(spec.get("workerGroupSpecs"))):
         name = f"worker group {group.get('groupName', '?')}"
-        yield from (f"{name}: {why}" for why in _group(group, config))
+        if _is_for_chips(group):
+            yield from (f"{name}: {why}" for why in _group(group, config))
         yield from _image(name, group, config)
+
+
+def _is_for_chips(group: Object) -> bool:
+    """A group without any sign of chips works beside the slice, on CPU machines."""
+    selector = _object(_pod(group).get("nodeSelector"))
+    return bool(selector.keys() & {ACCELERATOR, TOPOLOGY}) or TPU_RESOURCE in str(group)
 
 
 def _group(group: Object, config: Config) -> Iterator[str]:
     if not _chips(group):
-        yield f"no container asks for {TPU_RESOURCE}: the pods would run beside no chip"
+        yield f"no container has whole chips as its limit of {TPU_RESOURCE}"
     if TPU_RESOURCE in str(_object(group.get("rayStartParams")).get("resources")):
         yield f'Ray knows chips as "TPU", not {TPU_RESOURCE}: no worker would ever be placed'
     selector = _object(_pod(group).get("nodeSelector"))
@@ -67,26 +74,28 @@ def _group(group: Object, config: Config) -> Iterator[str]:
 
 
 def _counts(group: Object, one: Slice, config: Config) -> Iterator[str]:
-    hosts, chips = group.get("numOfHosts", 1), _chips(group)
-    if hosts != one.hosts:
+    hosts, chips, replicas = group.get("numOfHosts"), _chips(group), group.get("replicas")
+    if (1 if hosts is None else hosts) != one.hosts:
         yield (
-            f"numOfHosts is {hosts} and a slice of {one.topology} has {one.hosts}: "
-            "the TPU webhook refuses the cluster"
+            f"numOfHosts is {'left out' if hosts is None else repr(hosts)} and a slice of "
+            f"{one.topology} has {one.hosts}: the TPU webhook refuses the cluster"
         )
     if chips and chips != one.chips_per_host:
         yield f"a pod asks for {chips} chips and a host has {one.chips_per_host}: all or it waits"
-    slices = config.hardware.slices
-    if group.get("replicas", 0) != slices:
+    rented, slices = config.hardware.slice, config.hardware.slices
+    if replicas is not None and replicas != slices:
+        yield f"replicas is {replicas!r} and counts slices, not hosts: run.toml rents {slices}"
+    if (one.generation, one.topology) != (rented.generation, rented.topology):
         yield (
-            f"replicas is {group.get('replicas', 0)} and counts slices, not hosts; run.toml rents "
-            f"{slices}: the others would wait for ever"
+            f"it waits for a {one.generation} {one.topology}: run.toml rents "
+            f"{rented.generation} {rented.topology}"
         )
 
 
 def _image(name: str, group: Object, config: Config) -> Iterator[str]:
     """Ray's own images have no torch for TPUs, and not this project's code."""
     for container in _containers(group):
-        image, ours = str(container.get("image", "")), config.cloud.registry
+        image, ours = str(container.get("image") or "no image"), config.cloud.registry
         if not image.startswith(f"{ours}/"):
             yield f"{name} runs {image}, not of {ours}: it has neither `train` nor its packages"
 
@@ -113,7 +122,7 @@ def _chips(group: Object) -> int:
     """Of all containers of one pod."""
     resources = [_object(one.get("resources")) for one in _containers(group)]
     asked = [str(_object(found.get("limits")).get(TPU_RESOURCE, "")) for found in resources]
-    return sum(int(text) for text in asked if text.isdecimal())
+    return sum(int(text) for text in asked if text.isdecimal() and len(text) <= LONGEST_NUMBER)
 
 
 def _object(value: object) -> Object:

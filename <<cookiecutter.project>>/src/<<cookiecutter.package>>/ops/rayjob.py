@@ -9,7 +9,7 @@ from typing import Any
 from ..config import Config
 from .owned import LIFETIME, Owner, rayjob_name
 from .pods import cluster, submitter
-from .schedule import Schedule
+from .schedule import HOUR, Schedule
 
 Object = dict[str, Any]
 
@@ -51,7 +51,9 @@ def raycluster(config: Config, image: str, plan: Schedule, owner: Owner) -> Obje
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayCluster",
-        "metadata": _metadata(owner, plan.try_seconds),
+        "metadata": _metadata(
+            owner, min(plan.run_seconds, int(config.cloud.deadline_hours * HOUR))
+        ),
         "spec": cluster(config, image, owner),
     }
 

@@ -48,6 +48,14 @@ class Schedule:
 def schedule(config: Config, prices: Prices) -> Schedule:
     """Raises InputError where the budget is spent before a job can begin."""
     plan = unchecked(config, prices)
+    if plan.tries > 1 and plan.by == "budget":
+        hours = f"{config.cloud.deadline_hours:g} h"
+        raise InputError(
+            f"cloud.budget_usd does not pay {plan.tries} tries of {hours}",
+            "run.toml",
+            f"it pays {plan.try_seconds / HOUR:.1f} h each: raise it, or lower cloud.retries or "
+            "cloud.deadline_hours",
+        )
     if plan.try_seconds < SHORTEST_RUN_SECONDS:
         chips = config.hardware.slice.chips * config.hardware.slices
         raise InputError(
