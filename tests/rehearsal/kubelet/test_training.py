@@ -121,10 +121,8 @@ def test_a_job_whose_head_is_lost_is_begun_again_once(
         begin(life)
         trained(life, 20)
         (first,) = life.objects("rayclusters")
-        life.pods("head")[0].crash()
-        world.plane.kubectl(
-            "delete", "pod", life.pods("head")[0].key[1], "--grace-period=0", "--force"
-        )
+        (head,) = life.pods("head")
+        world.plane.kubectl("delete", "pod", head.key[1], "--grace-period=0", "--force")
         assert life.watch(RUN_SECONDS)["status"] == "SUCCEEDED", life.told()
         assert life.objects("rayclusters") != [first]
         found = life.losses()
