@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -114,17 +115,32 @@ def test_a_spot_slice_is_taken_and_the_run_goes_on(
     assert found == undisturbed(LONG_STEPS)
 
 
-def test_a_job_whose_head_is_lost_is_begun_again_once(
+def test_a_lost_head_is_replaced_within_the_job(
+    world: World, tmp_path: Path, undisturbed: Undisturbed
+) -> None:
+    with living(world, tmp_path, **LONG) as life:
+        begin(life)
+        trained(life, 20)
+        clusters, (head,) = life.objects("rayclusters"), life.pods("head")
+        world.plane.kubectl("delete", "pod", head.key[1], "--grace-period=0", "--force")
+        assert life.watch(RUN_SECONDS)["status"] == "SUCCEEDED", life.told()
+        assert life.objects("rayclusters") == clusters
+        found = life.losses()
+        life.give_back()
+    assert found == undisturbed(LONG_STEPS)
+
+
+def test_a_job_that_failed_is_begun_again_on_a_new_cluster(
     world: World, tmp_path: Path, undisturbed: Undisturbed
 ) -> None:
     with living(world, tmp_path, **LONG, cloud_retries=1) as life:
         begin(life)
         trained(life, 20)
-        (first,) = life.objects("rayclusters")
-        (head,) = life.pods("head")
-        world.plane.kubectl("delete", "pod", head.key[1], "--grace-period=0", "--force")
+        clusters = life.objects("rayclusters")
+        # The driver: its command is the job's entrypoint.
+        subprocess.run(["pkill", "-KILL", "--full", "bin/train --set run.name="], check=True)
         assert life.watch(RUN_SECONDS)["status"] == "SUCCEEDED", life.told()
-        assert life.objects("rayclusters") != [first]
+        assert life.objects("rayclusters") != clusters
         found = life.losses()
         life.give_back()
     assert found == undisturbed(LONG_STEPS)
