@@ -17,8 +17,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from common import PACKAGE
-from presets import GIB, SEQUENCES, VOCABULARY, over, settings
-from reference.run import kept, part
+from presets import (
+    GIB,
+    SEQUENCES,
+    VOCABULARY,
+    chosen_of,
+    model_flops,
+    over,
+    settings,
+    studying,
+)
+from reference.run import kept
 
 LAYERS = "model.layers=4"
 PLAIN = "xla.attend = model.attend"
@@ -52,8 +61,7 @@ class Traced:
 
     def __init__(self, config: Any, vocabulary: int, code: str) -> None:
         self._config, self._code = config, code
-        self._study = part("study")
-        self._study.vocabulary = lambda config: vocabulary
+        self._study = studying(vocabulary)
 
     def figures(self) -> Any:
         """Kept under another name than those of the project's own step."""
@@ -87,12 +95,9 @@ def row(variant: Variant, preset: str, where: str) -> list[str]:
     batch = f"train.batch_size={_batch(preset, where, variant)}"
     config = settings(preset, where, (LAYERS, batch, *variant.words))
     found = Traced(config, VOCABULARY[preset], variant.code).figures()
-    shape, train = config.model.shape(VOCABULARY[preset]), config.train
-    per_token = shape.flops_per_token(train.sequence_length)
-    model = per_token * train.tokens_per_step / config.hardware.devices
     return [
         f"{found.used / GIB:.2f}",
-        over(found.flops, model),
+        over(found.flops, model_flops(config, VOCABULARY[preset])),
         f"{found.sent_bytes / 1e9:.2f}",
         f"{found.hbm_bytes / 1e9:.1f}",
         f"{found.compile_seconds:.0f}",
@@ -106,8 +111,9 @@ def _batch(preset: str, where: str, variant: Variant) -> int:
 
 
 def main() -> None:
-    preset = next((word for word in sys.argv[1:] if word in VOCABULARY), "125m")
-    where = next((word for word in sys.argv[1:] if ":" in word), "v5e:2x2")
+    chosen = chosen_of(sys.argv[1:])
+    preset = next((word for word in chosen if word in VOCABULARY), "125m")
+    where = next((word for word in chosen if ":" in word), "v5e:2x2")
     print(f"four layers of {preset}, {where}, {SEQUENCES[preset]} sequences a device and part")
     print(f"{'':<34}" + "  ".join(f"{name:>11}" for name in HEAD))
     for variant in VARIANTS:

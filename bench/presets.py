@@ -48,11 +48,11 @@ def settings(preset: str, where: str, words: tuple[str, ...]) -> Any:
     return load(PROJECT / "run.toml", [*given, *SHAPES[preset], *words])
 
 
-def ours(config: Any, vocabulary: int) -> Any:
+def studying(vocabulary: int) -> Any:
+    """Pre-flight's module, for a tokenizer of this size."""
     study = part("study")
-    # Stands for a tokenizer of this size.
     study.vocabulary = lambda config: vocabulary
-    return study.Study(_say).figures(config)
+    return study
 
 
 def _say(text: str) -> None:
@@ -68,13 +68,17 @@ def minimum(config: Any, vocabulary: int) -> float:
     return float(3 * size * shape.parameters * (devices - 1) / devices)
 
 
-def row(preset: str, where: str, words: tuple[str, ...]) -> list[str]:
-    config, vocabulary = settings(preset, where, words), VOCABULARY[preset]
-    found = ours(config, vocabulary)
-    jax = of_jax(config, vocabulary, found.depths)
+def model_flops(config: Any, vocabulary: int) -> float:
+    """What the model needs in a step, of one device."""
     shape, train = config.model.shape(vocabulary), config.train
     per_token = shape.flops_per_token(train.sequence_length)
-    model = per_token * train.tokens_per_step / config.hardware.devices
+    return float(per_token * train.tokens_per_step / config.hardware.devices)
+
+
+def row(preset: str, where: str, words: tuple[str, ...]) -> list[str]:
+    config, vocabulary = settings(preset, where, words), VOCABULARY[preset]
+    found = studying(vocabulary).Study(_say).figures(config)
+    jax = of_jax(config, vocabulary, found.depths)
     line = "~" if len(found.depths) > 1 else " "
     return [
         preset,
@@ -82,7 +86,7 @@ def row(preset: str, where: str, words: tuple[str, ...]) -> list[str]:
         f"{line}{found.used / GIB:.2f}",
         f"{found.share:.1%}",
         "yes" if found.fits else "no",
-        over(found.flops, model),
+        over(found.flops, model_flops(config, vocabulary)),
         over(found.sent_bytes, minimum(config, vocabulary)),
         f"{found.compile_seconds:.0f}",
         over(found.used, jax.used),
@@ -96,9 +100,19 @@ def over(one: float, other: float) -> str:
     return f"{one / other:.3f}" if one and other else "-"
 
 
+def chosen_of(words: list[str]) -> list[str]:
+    """Presets and slices. Ends with a message where a word is neither."""
+    for word in words:
+        if word not in VOCABULARY and ":" not in word:
+            sys.exit(
+                f'"{word}" is no preset and no slice; like {", ".join(VOCABULARY)} and v5e:2x2'
+            )
+    return words
+
+
 def main() -> None:
     words = tuple(word for word in sys.argv[1:] if "=" in word)
-    chosen = [word for word in sys.argv[1:] if word not in words]
+    chosen = chosen_of([word for word in sys.argv[1:] if word not in words])
     presets = [word for word in chosen if word in VOCABULARY] or list(VOCABULARY)
     slices = [word for word in chosen if ":" in word] or list(SLICES)
     print("  ".join(f"{name:>11}" for name in (*HEAD, *BESIDE)))

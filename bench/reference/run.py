@@ -57,13 +57,7 @@ def _at(config: Any, vocabulary: int, layers: int) -> Any:
 def kept(kind: str, matters: list[Any], make: Callable[[], Any]) -> Any:
     """Figures that were made before of the same, or those that are made now."""
     name = hashlib.sha256(json.dumps(matters, sort_keys=True).encode()).hexdigest()[:32]
-    file = part("environment").cache() / "results" / f"{kind}-{name}.json"
-    if file.exists():
-        return part("figures").from_json(file.read_text("utf-8"))
-    found = make()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(part("figures").to_json(found), "utf-8")
-    return found
+    return part("results").remembered(f"{kind}-{name}", make)
 
 
 def _compiled(wanted: dict[str, Any], folder: Path) -> Any:

@@ -66,6 +66,16 @@ class Living:
         found = [pod for pod in running if pod.body["metadata"]["labels"].get(labels) == kind]
         return sorted(found, key=lambda pod: pod.key)
 
+    def lose(self, pod: Pod) -> None:
+        """It is gone at once, as one that was killed for its memory."""
+        self.world.plane.kubectl("delete", "pod", pod.key[1], "--grace-period=0", "--force")
+
+    def amend(self, **spec: object) -> None:
+        """Another value in the job: a deadline that a test can wait for."""
+        change = json.dumps({"spec": spec})
+        name = RUN.rpartition("/")[2]
+        self.world.plane.kubectl("patch", "rayjob", name, "--type=merge", "--patch", change)
+
     def until(self, condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
         end = time.monotonic() + seconds
         while not condition():

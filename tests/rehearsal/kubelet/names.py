@@ -26,9 +26,8 @@ class Names:
 
     def __init__(self, file: Path) -> None:
         self.file, self._lock = file, threading.Lock()
-        self._pods: dict[str, str] = {}
+        self._pods: dict[str, tuple[str, str]] = {}
         self._slices: dict[str, Object] = {}
-        self._files = {file: ""}
         _create(file)
 
     def follow(self, api: Api) -> None:
@@ -37,10 +36,9 @@ class Names:
     def add(self, pod: str, ip: str, hostname: str = "") -> None:
         """A pod knows its own name from the start. Other pods may have the same hostname."""
         with self._lock:
-            self._pods[pod] = ip
+            self._pods[pod] = ip, hostname
             if not self.of(pod).exists():
                 _create(self.of(pod))
-            self._files[self.of(pod)] = f"{ip} {hostname}\n" if hostname else ""
             self._write()
 
     def of(self, pod: str) -> Path:
@@ -50,7 +48,6 @@ class Names:
     def remove(self, pod: str) -> None:
         with self._lock:
             self._pods.pop(pod, None)
-            self._files.pop(self.of(pod), None)
             self.of(pod).unlink(missing_ok=True)
             self._write()
 
@@ -64,16 +61,23 @@ class Names:
             self._write()
 
     def _write(self) -> None:
-        """In place: the file is mounted by what it is, not by its name."""
-        lines = [f"{ip} {name}\n" for name, ip in self._pods.items()]
+        lines = [f"{ip} {name}\n" for name, (ip, _) in self._pods.items()]
         for found in self._slices.values():
             lines += [f"{ip} {' '.join(names)}\n" for ip, names in _entries(found)]
-        for place, own in self._files.items():
-            text = (BASE + own + "".join(lines)).encode()
-            if text != place.read_bytes():
-                with place.open("r+b", buffering=0) as file:
-                    file.write(text)
-                    file.truncate()
+        shared = "".join(lines)
+        _fill(self.file, BASE + shared)
+        for name, (ip, hostname) in self._pods.items():
+            own = f"{ip} {hostname}\n" if hostname else ""
+            _fill(self.of(name), BASE + own + shared)
+
+
+def _fill(place: Path, text: str) -> None:
+    """In place: the file is mounted by what it is, not by its name."""
+    content = text.encode()
+    if content != place.read_bytes():
+        with place.open("r+b", buffering=0) as file:
+            file.write(content)
+            file.truncate()
 
 
 def _create(file: Path) -> None:

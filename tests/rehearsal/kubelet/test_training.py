@@ -80,7 +80,7 @@ def test_a_run_goes_on_through_what_happens_around_it(
         begin(life)
         trained(life, 10)
         (worker,) = life.pods("worker")
-        world.plane.kubectl("delete", "pod", worker.key[1], "--grace-period=0", "--force")
+        life.lose(worker)
         life.until(lambda: life.pods("worker") not in ([], [worker]))
         trained(life, 40)
         world.plane.stop("operator")
@@ -97,53 +97,56 @@ def test_a_run_goes_on_through_what_happens_around_it(
     assert found == undisturbed(LONG_STEPS)
 
 
+Disturb = Callable[[Living], None]
+
+
+def succeeded(
+    world: World, folder: Path, disturb: Disturb, **settings: object
+) -> tuple[Sequence[float], bool]:
+    """The losses of a run that is disturbed after its twentieth step and succeeds, and whether its
+    Ray cluster is still the first one."""
+    with living(world, folder, **{**LONG, **settings}) as life:
+        begin(life)
+        trained(life, 20)
+        clusters = life.objects("rayclusters")
+        disturb(life)
+        assert life.watch(RUN_SECONDS)["status"] == "SUCCEEDED", life.told()
+        same, found = life.objects("rayclusters") == clusters, life.losses()
+        life.give_back()
+    return found, same
+
+
 @pytest.mark.parametrize("notice", [10.0, 0.0], ids=["with notice", "without"])
 def test_a_spot_slice_is_taken_and_the_run_goes_on(
     world: World, tmp_path: Path, undisturbed: Undisturbed, notice: float
 ) -> None:
-    with living(world, tmp_path, **LONG, cloud_capacity='["spot"]') as life:
-        begin(life)
-        trained(life, 20)
+    def take(life: Living) -> None:
         (pool,) = life.cluster.pools
         life.cloud.take(life.cluster, pool, notice)
         kept = life.checkpoints()
         assert kept[-1] < LONG_STEPS, "it was over before its machine was"
         assert bool([step for step in kept if step % 10]) == bool(notice)
-        assert life.watch(RUN_SECONDS)["status"] == "SUCCEEDED", life.told()
-        found = life.losses()
-        life.give_back()
-    assert found == undisturbed(LONG_STEPS)
+
+    found, same = succeeded(world, tmp_path, take, cloud_capacity='["spot"]')
+    assert same and found == undisturbed(LONG_STEPS)
 
 
 def test_a_lost_head_is_replaced_within_the_job(
     world: World, tmp_path: Path, undisturbed: Undisturbed
 ) -> None:
-    with living(world, tmp_path, **LONG) as life:
-        begin(life)
-        trained(life, 20)
-        clusters, (head,) = life.objects("rayclusters"), life.pods("head")
-        world.plane.kubectl("delete", "pod", head.key[1], "--grace-period=0", "--force")
-        assert life.watch(RUN_SECONDS)["status"] == "SUCCEEDED", life.told()
-        assert life.objects("rayclusters") == clusters
-        found = life.losses()
-        life.give_back()
-    assert found == undisturbed(LONG_STEPS)
+    found, same = succeeded(world, tmp_path, lambda life: life.lose(*life.pods("head")))
+    assert same and found == undisturbed(LONG_STEPS)
 
 
 def test_a_job_that_failed_is_begun_again_on_a_new_cluster(
     world: World, tmp_path: Path, undisturbed: Undisturbed
 ) -> None:
-    with living(world, tmp_path, **LONG, cloud_retries=1) as life:
-        begin(life)
-        trained(life, 20)
-        clusters = life.objects("rayclusters")
-        # The driver: its command is the job's entrypoint.
+    def kill_driver(life: Living) -> None:
+        """Its command is the job's entrypoint."""
         subprocess.run(["pkill", "-KILL", "--full", "bin/train --set run.name="], check=True)
-        assert life.watch(RUN_SECONDS)["status"] == "SUCCEEDED", life.told()
-        assert life.objects("rayclusters") != clusters
-        found = life.losses()
-        life.give_back()
-    assert found == undisturbed(LONG_STEPS)
+
+    found, same = succeeded(world, tmp_path, kill_driver, cloud_retries=1)
+    assert not same and found == undisturbed(LONG_STEPS)
 
 
 def test_a_job_that_fails_keeps_what_it_left(world: World, tmp_path: Path) -> None:
@@ -181,8 +184,7 @@ def test_a_deadline_ends_the_job_and_keeps_a_checkpoint(world: World, tmp_path: 
     with living(world, tmp_path, **LONG) as life:
         begin(life)
         trained(life, 10)
-        patch = '{"spec": {"activeDeadlineSeconds": 1}}'
-        world.plane.kubectl("patch", "rayjob", "tpu-training", "--type=merge", "-p", patch)
+        life.amend(activeDeadlineSeconds=1)
         assert "time is over" in life.ops.run("watch", "--timeout", "5", code=7)
         kept = life.checkpoints()
         assert kept and kept[-1] >= 10

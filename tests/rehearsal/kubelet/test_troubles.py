@@ -107,7 +107,6 @@ def test_no_capacity_until_the_time_to_begin_is_over(world: World, tmp_path: Pat
         life.cloud.capacity.set("us-central1-a", "flex-start", machine, "queue")
         begin(life)
         life.until(lambda: len(life.objects("pods")) == 2)
-        patch = '{"spec": {"preRunningDeadlineSeconds": 15}}'
-        world.plane.kubectl("patch", "rayjob", "tpu-training", "--type=merge", "-p", patch)
+        life.amend(preRunningDeadlineSeconds=15)
         assert "pods wait for their TPU nodes" in watched(life, 120, code=5)
         life.give_back()

@@ -31,7 +31,7 @@ class Compiled:
     def __init__(self, url: str) -> None:
         self._kept = tempfile.TemporaryDirectory(prefix="compiled-")
         self.here = Path(self._kept.name)
-        self._url = f"{url.rstrip('/')}/{folder_name()}"
+        self._url = f"{url}/{folder_name()}"
         self._known: set[str] = set()
 
     def fetch(self) -> None:

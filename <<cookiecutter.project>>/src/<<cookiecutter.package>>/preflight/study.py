@@ -20,7 +20,8 @@ from ..config import Config
 from ..data.tokens import load_tokenizer
 from . import environment, faults, topology
 from .environment import Say
-from .figures import Figures, NotCompiled, from_json, line, read, to_json
+from .figures import Figures, NotCompiled, line, read
+from .results import remembered
 
 DEEPEST = 8
 DEPTHS = (2, 4)
@@ -58,16 +59,12 @@ class Study:
 
     def _at(self, config: Config, layers: int) -> Figures:
         config = replace(config, model=replace(config.model, layers=layers))
-        file = environment.cache() / "results" / f"{key(config)}.json"
-        if not self.fresh and (kept := _kept(file)):
-            return kept
-        with TemporaryDirectory(prefix="preflight-") as folder:
-            found = replace(self._compiled(config, Path(folder)), depths=(layers,))
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(f".{os.getpid()}")
-        part.write_text(to_json(found), encoding="utf-8")
-        part.replace(file)
-        return found
+
+        def compiled() -> Figures:
+            with TemporaryDirectory(prefix="preflight-") as folder:
+                return replace(self._compiled(config, Path(folder)), depths=(layers,))
+
+        return remembered(key(config), compiled, self.fresh)
 
     def _compiled(self, config: Config, folder: Path) -> Figures:
         # First the environment: without it there is nothing to export for.
@@ -143,14 +140,6 @@ def vocabulary(config: Config) -> int:
 
 def _version(package: str) -> str:
     return version(package) if importlib.util.find_spec(package) else "none"
-
-
-def _kept(file: Path) -> Figures | None:
-    """Figures of an earlier run; none where the file is not there or was cut short."""
-    try:
-        return from_json(file.read_text("utf-8"))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _write(file: Path, content: Any) -> None:
