@@ -77,6 +77,13 @@ def test_parameters_are_gathered_and_gradients_scattered(judged: dict[str, Any])
     assert {"all-gather", "reduce-scatter"} <= judged["collectives"].keys()
 
 
+def test_a_program_with_work_for_sparse_cores_is_read(compiler: None) -> None:
+    done = preflight("--json", hardware_generation="v6e")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["slices"][0]
+    assert found["flops"] >= found["model_flops"] and found["bound"]["by"]
+
+
 def test_gradients_between_parts_are_cut_as_their_parameters_are(compiler: None) -> None:
     done = preflight("--json", train_accumulation=4)
     assert done.returncode == 0, done.stderr

@@ -3,12 +3,11 @@
     python step.py FOLDER
 
 FOLDER/request.json names the shape, the batch and the slice; FOLDER/reference.json and
-FOLDER/reference.hlo.gz are what the compiler made of it. It imports jax and nothing of the project.
+FOLDER/program are what the compiler made of it. It imports jax and nothing of the project.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import sys
@@ -16,7 +15,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_LOG_DIR="disabled", JAX_PLATFORMS="cpu")
+os.environ.update(
+    TPU_SKIP_MDS_QUERY="1",
+    TPU_LOG_DIR="disabled",
+    JAX_PLATFORMS="cpu",
+    XLA_FLAGS=f"--xla_dump_to={sys.argv[1]}/program --xla_dump_hlo_as_text",
+)
 
 import jax
 import jax.numpy as jnp
@@ -169,8 +173,6 @@ def main() -> None:
             "temporary_bytes": stats.temp_size_in_bytes,
             "code_bytes": stats.generated_code_size_in_bytes,
         }
-        text = done.as_text().encode()
-        (folder / "reference.hlo.gz").write_bytes(gzip.compress(text, 1))
     (folder / "reference.json").write_text(json.dumps(found), "utf-8")
 
 

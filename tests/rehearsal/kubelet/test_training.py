@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.kubelet.images import EXTRA, WORK, Image
-from rehearsal.kubelet.living import SMALL, Living, built, living
+from rehearsal.kubelet.living import RUN, SMALL, Living, built, living
 from rehearsal.kubelet.world import World
 from rehearsal.ops.life import IMAGE
 from rehearsal.running import losses, train
@@ -155,7 +155,9 @@ def test_a_job_that_fails_keeps_what_it_left(world: World, tmp_path: Path) -> No
         told = life.ops.run("watch", "--timeout", "10", code=6)
         assert "/nowhere/*.txt" in told
         life.ops.run("teardown")
-        assert any("bundle" in name for name in life.bucket.names("runs/")), life.bucket.names("")
+        kept = {Path(name).name for name in life.bucket.names(f"{RUN}/failures/")}
+        assert {"events.json", "pods.json", "rayjob.json"} < kept
+        assert any("head" in name and name.endswith(".log") for name in kept), kept
         life.give_back()
 
 

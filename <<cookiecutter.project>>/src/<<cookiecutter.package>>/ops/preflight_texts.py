@@ -16,7 +16,6 @@ HONEST = (
     "Input, hosts, the network between slices and slow machines only add to it.",
 )
 PARTS = {
-    "arguments": "parameters, optimizer state, batch",
     "parameters": "parameters",
     "optimizer": "optimizer state",
     "gradients": "gradients, kept between parts",
@@ -86,12 +85,6 @@ def notes(result: Result) -> list[str]:
     own = result["slices"][0]
     depths = " and ".join(map(str, own["compiled_layers"]))
     found = [*HONEST, f"Prices of {result['prices_checked']}, in ops/prices.toml."]
-    if unread := [one["slice"] for one in result["slices"] if one["unread"]]:
-        found.insert(
-            0,
-            f"{', '.join(unread)}: it compiles and takes that memory; the compiled "
-            "program has instructions that jax cannot read, so there is no bound.",
-        )
     if own["extrapolated"]:
         found.insert(0, f"Extrapolated from {depths} layers; --whole compiles all of them.")
     return ["", *found]

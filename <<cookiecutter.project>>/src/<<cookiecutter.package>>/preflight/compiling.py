@@ -8,7 +8,6 @@ and writes are files of FOLDER.
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import resource
@@ -61,13 +60,17 @@ class Compiler:
         if len(found) != request["devices"]:
             sys.exit(f"{request['topology']} has {len(found)} devices, not {request['devices']}")
 
-    def compile(self, module: ir.Module) -> Any:
+    def compile(self, module: ir.Module, text: Path | None = None) -> Any:
+        """`text` is the folder that the compiler writes its program into."""
         numbers = np.array([[device.id for device in self._devices]])
         options = compiler.get_compile_options(
             num_replicas=1, num_partitions=len(self._devices), device_assignment=numbers
         )
         # Else each device would hold all of what comes out.
         options.executable_build_options.allow_spmd_sharding_propagation_to_output = [True]
+        if text:
+            debug = options.executable_build_options.debug_options
+            debug.xla_dump_to, debug.xla_dump_hlo_as_text = str(text), True
         devices = _jax.DeviceList(tuple(self._devices))
         return self._devices[0].client.compile(module, devices, options)
 
@@ -131,25 +134,15 @@ def judge(tpu: Compiler, folder: Path, program: dict[str, Any], known: Shardings
     """Compiles one program; `known` learns how its outputs lie in memory."""
     content = (folder / program["file"]).read_bytes()
     module, names = load(content, program["outputs"], known)
-    began = time.perf_counter()
+    began, text = time.perf_counter(), folder / program["name"]
     try:
-        done = tpu.compile(module)
+        done = tpu.compile(module, text)
     except jax.errors.JaxRuntimeError as error:
         return {"name": program["name"], "refused": str(error)}
     seconds = time.perf_counter() - began
-    (folder / f"{program['name']}.hlo.gz").write_bytes(gzip.compress(text_of(done).encode(), 1))
     shardings = [xla_client.HloSharding.from_proto(one) for one in done.get_output_shardings()]
     known.update(zip(program["outputs"], map(str, shardings), strict=True))
     return {"name": program["name"], "seconds": seconds, "arguments": names} | memory_of(done)
-
-
-def text_of(done: Any) -> str:
-    """Nothing where libtpu's program has an instruction that this jaxlib cannot read."""
-    try:
-        return str(done.hlo_modules()[0].to_string())
-    except jax.errors.JaxRuntimeError as error:
-        print(f"the compiled program could not be read: {error}", flush=True)
-        return ""
 
 
 def memory_of(done: Any) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections import defaultdict
@@ -11,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .hlo import Module, parse
+from .hlo import Module, parse, text_in
 from .program import Collective, Work, measure
 
 UNITS = {"B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -28,7 +27,7 @@ class Figures:
 
     `memory` says what the largest of the step's programs keeps in HBM, by what it is for, and
     `limit` how much of it a program may have. `needed` is the compiler's own figure where it
-    refused; then nothing else is known, and of an `unread` program only its memory.
+    refused; then nothing else is known.
     `collectives` is kind -> (count, bytes sent).
     """
 
@@ -38,7 +37,6 @@ class Figures:
     flops: float = 0.0
     hbm_bytes: float = 0.0
     collectives: dict[str, tuple[float, float]] = field(default_factory=dict)
-    unread: bool = False
     depths: tuple[int, ...] = ()
     compile_seconds: float = 0.0
 
@@ -82,12 +80,11 @@ def read(folder: Path, devices: int, counts: Mapping[str, int]) -> Figures:
     for program in result["programs"]:
         if "refused" in program:
             return _refused(program["refused"], limit[1])
-        text = gzip.decompress((folder / f"{program['name']}.hlo.gz").read_bytes()).decode()
-        module = parse(text) if text else None
+        module = parse(text_in(folder / program["name"]))
         memory = _memory(module, program)
         largest = max(largest, memory, key=lambda one: sum(one.values()))
         code += program["code_bytes"]
-        work = measure(module, devices) if module else None
+        work = measure(module, devices)
         figures = _add(figures, work, counts[program["name"]], program)
     return replace(figures, memory=largest | {"code": code})
 
@@ -99,12 +96,10 @@ def _refused(message: str, limit: float) -> Figures:
     return Figures(limit, needed=wanted[0])
 
 
-def _add(figures: Figures, work: Work | None, count: int, program: Mapping[str, Any]) -> Figures:
-    figures = replace(figures, compile_seconds=figures.compile_seconds + program["seconds"])
-    if work is None:
-        return replace(figures, unread=True)
+def _add(figures: Figures, work: Work, count: int, program: Mapping[str, Any]) -> Figures:
     return replace(
         figures,
+        compile_seconds=figures.compile_seconds + program["seconds"],
         flops=figures.flops + count * work.flops,
         hbm_bytes=figures.hbm_bytes + count * work.hbm_bytes,
         collectives=_joined(figures.collectives, work.collectives, count),
@@ -121,12 +116,11 @@ def _joined(
     return joined
 
 
-def _memory(module: Module | None, program: Mapping[str, Any]) -> Memory:
+def _memory(module: Module, program: Mapping[str, Any]) -> Memory:
     """By purpose. What the layouts of arguments add is counted as "other"."""
-    memory: Memory = _arguments(module, program["arguments"]) if module else {}
-    rest = "other" if module else "arguments"
+    memory = _arguments(module, program["arguments"])
     taken = program["argument_bytes"] + program["output_bytes"]
-    memory[rest] = memory.get(rest, 0.0) + taken - sum(memory.values())
+    memory["other"] = memory.get("other", 0.0) + taken - sum(memory.values())
     return memory | {"temporary": program["temporary_bytes"]}
 
 
@@ -164,7 +158,6 @@ def line(low: Figures, high: Figures, layers: int) -> Figures:
         collectives={
             kind: (on(x[0], y[0]), on(x[1], y[1])) for kind, (x, y) in sorted(pairs.items())
         },
-        unread=low.unread or high.unread,
         depths=(a, b),
         compile_seconds=low.compile_seconds + high.compile_seconds,
     )

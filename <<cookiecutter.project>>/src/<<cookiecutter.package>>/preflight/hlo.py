@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
+from pathlib import Path
 
 BYTES = {
     **dict.fromkeys(("pred", "s4", "u4", "s8", "u8", "f8e4m3fn", "f8e5m2"), 1),
@@ -111,6 +112,13 @@ class Module:
         for one in self.computations[name].instructions.values():
             for called, more in _calls(one, self):
                 self._count(called, times * more, counts)
+
+
+def text_in(folder: Path) -> str:
+    """What the compiler wrote of its program. Raises FileNotFoundError where it wrote nothing."""
+    for file in folder.glob("*.after_optimizations.txt"):
+        return file.read_text("utf-8")
+    raise FileNotFoundError(f"the compiler wrote no program into {folder}")
 
 
 def parse(text: str) -> Module:

@@ -32,7 +32,8 @@ _NO_TRAFFIC = frozenset(
         *("parameter", "constant", "get-tuple-element", "tuple", "bitcast", "opt-barrier"),
         *("while", "conditional", "call", "after-all", "partition-id", "replica-id"),
         *("copy-done", "slice-done", "all-gather-done", "all-reduce-done"),
-        *("collective-permute-done", "async-done", "async-update"),
+        *("collective-permute-done", "async-start", "async-update"),
+        "async-done",
     )
 )
 
@@ -125,7 +126,8 @@ def _moved(one: Instruction, place: Computation, module: Module) -> int:
     if inside and inside.root.opcode == "dynamic-update-slice":
         made = _slow(inside.root.operands[1], inside)
     if one.opcode in ("dynamic-slice", "gather", "slice"):
-        return 2 * made
+        # One may be made in the chip's own memory, ahead of its use.
+        return made + one.arrays[0].bytes * bool(_slow(one.operands[0], place))
     if one.opcode == "dynamic-update-slice":
         return 2 * _slow(one.operands[1], place)
     first = {name: number for number, name in reversed(list(enumerate(one.operands)))}

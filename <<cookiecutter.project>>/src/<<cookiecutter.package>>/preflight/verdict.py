@@ -41,7 +41,7 @@ class Verdict:
     @property
     def bound(self) -> Bound | None:
         found = self.figures
-        if found.needed is not None or found.unread:
+        if found.needed is not None:
             return None
         return bound(self.config.hardware.slice, found.flops, found.hbm_bytes, found.sent_bytes)
 
@@ -100,7 +100,6 @@ def as_dict(one: Verdict) -> dict[str, Any]:
         "usd_per_billion_tokens_at_least": one.usd,
         "price": asdict(one.price) if one.price else None,
         "compiled_layers": list(figures.depths),
-        "unread": figures.unread,
         "extrapolated": len(figures.depths) > 1,
         "compile_seconds": figures.compile_seconds,
     }
