@@ -18,7 +18,7 @@ from << cookiecutter.package >>.errors import Failure, InputError, NotFound, Ref
 from << cookiecutter.package >>.ops.accounts import repository
 from << cookiecutter.package >>.ops.bootstrap import Bootstrap, Done, Step, commands
 from << cookiecutter.package >>.ops.bootstrap_rights import OPS_PERMISSIONS
-from << cookiecutter.package >>.ops.bootstrap_steps import LIFECYCLE, steps
+from << cookiecutter.package >>.ops.bootstrap_steps import LIFECYCLE, steps, wanted
 from << cookiecutter.package >>.ops.cli import app
 from << cookiecutter.package >>.ops.gcloud import Gcloud, Words
 
@@ -244,6 +244,16 @@ def test_what_is_not_asked_for_is_skipped_with_a_word() -> None:
     skipped = {step.name: step.skipped for step in todo if step.skipped}
     assert "--repository" in skipped["GitHub login"]
     assert "--cloudbuild-trigger" in skipped["nightly clean-up"]
+
+
+def test_nothing_is_said_of_a_ci_that_the_project_does_not_have(tmp_path: Path) -> None:
+    names = {"GitHub login", "nightly clean-up"}
+    assert not names & {step.name for step in wanted(steps(config(), "", ""), tmp_path)}
+    asked = [step.name for step in steps(config(), "me/training", "clean-up")]
+    found = wanted(steps(config(), "me/training", "clean-up"), tmp_path)
+    assert [step.name for step in found] == asked
+    (tmp_path / ".github" / "workflows").mkdir(parents=True)
+    assert "GitHub login" in {step.name for step in wanted(steps(config(), "", ""), tmp_path)}
 
 
 @pytest.mark.parametrize("name", ["training", "me/", "me/tr'aining", "a b/c", "me/x/y"])

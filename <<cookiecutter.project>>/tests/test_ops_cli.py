@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from ops_fixtures import IMAGE, RUN_TOML
 
+from << cookiecutter.package >>.settings import load
+
 _RUN = ("plan", "build", "provision", "submit", "watch", "logs", "dashboard", "report", "teardown")
 _PROJECT = ("preflight", "status", "cost", "sweep", "doctor", "bootstrap")
 VERBS = (*_RUN, *_PROJECT)
@@ -40,6 +42,16 @@ def test_a_plan_needs_no_cloud() -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["chips"] > 0
     assert "a chip and hour" in ops("plan").stdout or "price unknown" in ops("plan").stdout
+
+
+def test_a_plan_names_the_capacity_that_is_tried() -> None:
+    """Autopilot takes one kind in one zone."""
+    pairs = 2 * len(load(RUN_TOML).cloud.zones)
+    for mode, count in (("standard", pairs), ("autopilot", 1)):
+        words = ('cloud.capacity=["spot", "on-demand"]', f"cloud.cluster_mode={mode}")
+        done = ops("plan", "--json", *(part for word in words for part in ("--set", word)))
+        tried = json.loads(done.stdout)["attempts"]
+        assert len(tried) == count and tried[0]["capacity"].startswith("spot"), mode
 
 
 def test_what_would_be_submitted_is_shown() -> None:

@@ -91,6 +91,17 @@ def test_an_image_from_elsewhere_cannot_train(tmp_path: Path) -> None:
     assert all("rayproject/ray:2.40.0" in line and "neither `train`" in line for line in lines)
 
 
+def test_a_job_is_submitted_in_a_way_that_there_is(tmp_path: Path) -> None:
+    spec = {"rayClusterSpec": cluster(selected())["spec"], "submissionMode": "HTTPmode"}
+    (line,) = told(tmp_path, {"kind": "RayJob", "spec": spec})
+    assert "submissionMode 'HTTPmode' is none of KubeRay's" in line
+
+
+def test_what_lies_in_a_list_is_looked_at(tmp_path: Path) -> None:
+    items = [cluster(selected(), replicas=2), cluster(selected())]
+    assert len(told(tmp_path, {"kind": "List", "items": items})) == 1
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -98,6 +109,7 @@ def test_an_image_from_elsewhere_cannot_train(tmp_path: Path) -> None:
         "kind: RayCluster\nspec: {workerGroupSpecs: 7}",
         "kind: RayCluster\nspec: {headGroupSpec: [1], workerGroupSpecs: {a: b}}",
         "- RayCluster",
+        "kind: List\nitems: {a: b}",
         "",
     ],
 )

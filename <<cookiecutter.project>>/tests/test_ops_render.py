@@ -180,7 +180,13 @@ def test_a_disagreement_is_shown_with_the_command_that_mends_it(tmp_path: Path) 
     assert failure.what.startswith("rayjob.yaml and run.toml")
 
 
-def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_no_text_is_written_anew(tmp_path: Path) -> None:
     (tmp_path / "rayjob.yaml").write_bytes(b"\xff")
+    assert "rayjob.yaml" in render.write(tmp_path, made(settings())).changed
+    assert render.look(tmp_path, made(settings())).changed == []
+
+
+def test_a_folder_in_a_file_s_place_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rayjob.yaml").mkdir()
     with pytest.raises(InputError, match="rayjob"):
         render.look(tmp_path, made(settings()))

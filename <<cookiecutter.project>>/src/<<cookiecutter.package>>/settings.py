@@ -36,7 +36,7 @@ def load(path: Path, overrides: Iterable[str] = (), local: bool = False) -> Conf
         _localize(tables, path.resolve().parent)
         for override in overrides:
             _override(tables, override)
-    return _absolute(build(tables, str(path)))
+    return _absolute(build(tables, " with --set ".join([str(path), *overrides])))
 
 
 def build(tables: Mapping[str, Any], where: str) -> Config:
@@ -141,8 +141,8 @@ def _fault(details: ErrorDetails) -> str:
 def _nearest(key: str) -> str:
     known = [name for name, part in _parts()]
     known += [f"{name}.{item.name}" for name, part in _parts() for item in fields(part)]
-    found = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    return f"; the nearest is {found[0]}" if found else f"; keys are {', '.join(known)}"
+    found = difflib.get_close_matches(key, known, n=2, cutoff=0.5)
+    return f"; near to it: {' and '.join(found)}" if found else f"; keys are {', '.join(known)}"
 
 
 def _parts() -> list[tuple[str, Any]]:

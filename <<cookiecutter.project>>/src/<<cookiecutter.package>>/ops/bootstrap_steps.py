@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from .bootstrap_github import github
 from .bootstrap_rights import accounts, build_rights, node_rights, role, train_rights
 
 LIFECYCLE = Path(__file__).with_name("lifecycle.json")
+CI = {"GitHub login": ".github/workflows", "nightly clean-up": "cloudbuild/cleanup.yaml"}
+"""Steps for what a project has only where it has these files."""
 
 
 def steps(
@@ -43,6 +45,13 @@ def steps(
         *build_rights(config),
         *github(config, github_repository),
         _scheduler(config, trigger),
+    ]
+
+
+def wanted(steps: Iterable[Step], project: Path) -> list[Step]:
+    """Without those that are skipped and mean nothing to the project in this folder."""
+    return [
+        step for step in steps if not step.skipped or (project / CI.get(step.name, ".")).exists()
     ]
 
 

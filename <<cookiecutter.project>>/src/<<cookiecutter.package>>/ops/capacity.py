@@ -26,8 +26,10 @@ class Attempt:
 
 
 def attempts(cloud: Cloud) -> list[Attempt]:
+    """On Autopilot the first alone: a pod names one kind of node in one zone."""
     pairs = [(kind, zone) for kind in cloud.capacity for zone in cloud.zones]
-    return [Attempt(number, *_split(kind, zone)) for number, (kind, zone) in enumerate(pairs)]
+    found = [Attempt(number, *_split(kind, zone)) for number, (kind, zone) in enumerate(pairs)]
+    return found[:1] if cloud.cluster_mode == "autopilot" else found
 
 
 def _split(kind: str, zone: str) -> tuple[str, str, str]:

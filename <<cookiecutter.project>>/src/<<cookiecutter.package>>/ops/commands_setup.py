@@ -82,17 +82,18 @@ def bootstrap(
     """
     from . import bootstrap as work
     from .bootstrap_github import variables
-    from .bootstrap_steps import steps
+    from .bootstrap_steps import steps, wanted
 
+    project = config.absolute().parent
     if dry_run:
         found = opening.settings(config, overrides)
-        planned = steps(found, repository, trigger)
+        planned = wanted(steps(found, repository, trigger), project)
         result = work.described(planned, found.cloud.project, variables(found, repository))
         return show(result, as_json, _lines)
     with opening.desk(config, overrides) as desk:
         from .gcloud import Gcloud
 
-        planned = steps(desk.config, repository, trigger, *_pods_account(desk))
+        planned = wanted(steps(desk.config, repository, trigger, *_pods_account(desk)), project)
         gcloud = Gcloud(desk.clock, desk.say)
         making = work.Bootstrap(gcloud, desk.clock, desk.say, desk.project)
         done = making.run(planned)
@@ -124,7 +125,8 @@ def render(
     wrong = check and (found.changed or unfit)
     verb = "would write" if dry_run else "wrote"
     told = work.difference(folder, objects) if wrong else _rendered_text(asdict(found), verb)
-    show({**asdict(found), "misfits": unfit}, as_json, lambda _: "\n".join([told, *unfit]))
+    result = asdict(found) | ({"misfits": unfit} if check else {})
+    show(result, as_json, lambda _: "\n".join([told, *unfit]))
     if wrong:
         raise work.disagreement(folder, found.changed, _render_command(config, overrides))
 

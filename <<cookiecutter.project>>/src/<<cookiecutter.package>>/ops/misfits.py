@@ -17,6 +17,8 @@ Object = dict[str, Any]
 ACCELERATOR = "cloud.google.com/gke-tpu-accelerator"
 TOPOLOGY = "cloud.google.com/gke-tpu-topology"
 LONGEST_NUMBER = 4
+MODES = ("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode")
+"""The API server takes any word."""
 
 
 def misfits(folder: Path, config: Config) -> list[str]:
@@ -31,11 +33,23 @@ def _file(file: Path, config: Config) -> Iterator[str]:
     except Exception as fault:  # PyYAML lets through whatever a date or a number raises
         yield f"it cannot be read as YAML: {' '.join(str(fault).split()) or type(fault).__name__}"
         return
-    for found in map(_object, objects):
+    for found in _each(objects):
         spec = _object(found.get("spec"))
-        if found.get("kind") in ("RayJob", "RayCluster"):
-            inner = _object(spec.get("rayClusterSpec")) if found["kind"] == "RayJob" else spec
-            yield from _cluster(inner, config)
+        if found.get("kind") == "RayCluster":
+            yield from _cluster(spec, config)
+        elif found.get("kind") == "RayJob":
+            yield from _cluster(_object(spec.get("rayClusterSpec")), config)
+            if (mode := spec.get("submissionMode", MODES[0])) not in MODES:
+                yield f"submissionMode {mode!r} is none of KubeRay's: {', '.join(MODES)}"
+
+
+def _each(found: list[object]) -> Iterator[Object]:
+    """The objects of a file, those in a List too."""
+    for one in map(_object, found):
+        if str(one.get("kind")).endswith("List"):
+            yield from _each(_items(one.get("items")))
+        else:
+            yield one
 
 
 def _cluster(spec: Object, config: Config) -> Iterator[str]:

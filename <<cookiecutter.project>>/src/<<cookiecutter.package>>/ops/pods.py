@@ -121,20 +121,19 @@ def _selectors(config: Config, owner: Owner) -> dict[str, str]:
     }
     if config.cloud.cluster_mode == "standard":
         return selectors | {"project": owner.project, "run": owner.run}
-    return selectors | _autopilot_selectors(attempts(config.cloud)[0])
+    return selectors | _autopilot_selectors(*attempts(config.cloud))
 
 
-def _autopilot_selectors(first: Attempt) -> dict[str, str]:
-    """Autopilot makes one kind of node for a pod: the first in the list."""
+def _autopilot_selectors(only: Attempt) -> dict[str, str]:
     kind = {
         "spot": {"cloud.google.com/gke-spot": "true"},
         "flex-start": {"cloud.google.com/gke-flex-start": "true"},
         "reservation": {
-            "cloud.google.com/reservation-name": first.reservation.rpartition("/")[2],
+            "cloud.google.com/reservation-name": only.reservation.rpartition("/")[2],
             "cloud.google.com/reservation-affinity": "specific",
         },
     }
-    return {"topology.kubernetes.io/zone": first.zone, **kind.get(first.kind, {})}
+    return {"topology.kubernetes.io/zone": only.zone, **kind.get(only.kind, {})}
 
 
 def _tolerations(config: Config) -> list[Object]:

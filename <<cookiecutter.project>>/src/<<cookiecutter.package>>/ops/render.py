@@ -91,12 +91,12 @@ def disagreement(folder: Path, changed: list[str], command: str) -> InputError:
 
 
 def _read(file: Path) -> str | None:
-    """None where there is no such file. Raises InputError."""
+    """None where there is no such file, or no text in it. Raises InputError."""
     try:
         return file.read_bytes().decode("utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, UnicodeDecodeError):
         return None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise InputError(
             f"a manifest could not be read: {error}", str(file), "mend or remove the file"
         ) from None

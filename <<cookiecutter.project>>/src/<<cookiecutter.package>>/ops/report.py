@@ -58,10 +58,11 @@ class Report:
 def gather(desk: Desk, prices: Prices) -> Report:
     """Raises Refused where the bucket cannot be read, Failure."""
     config, folder = desk.config, desk.config.run.folder
+    # First: who is not logged in learns it here, and not as a fault of the bucket.
+    job = _job(desk)
     texts = storage.read_all(f"{folder}/{METRICS}")
     rows = read_rows(texts[0]) if texts else []
     path, checkpoint = _checkpoint(folder)
-    job = _job(desk)
     begun, ended = (started_at(job), _end(desk, job)) if job else (None, None)
     chip_hours, usd = _spent(desk, prices)
     return Report(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 import fsspec
 
 from ..errors import Refused
+
+# Its log has the traceback of each refused request; what matters of it is raised all the same.
+logging.getLogger("gcsfs").setLevel(logging.CRITICAL)
 
 
 def write(url: str, text: str) -> None:
@@ -34,5 +39,7 @@ def read_named(pattern: str) -> dict[str, str]:
 
 def _refused(done: str, url: str, error: Exception) -> Refused:
     return Refused(
-        f"could not be {done}: {error}", url, "check the rights on the bucket: `ops doctor`"
+        f"could not be {done}: {error}",
+        url,
+        "check the network and the rights on the bucket: `ops doctor`",
     )
