@@ -26,6 +26,7 @@ OPS = "tests/rehearsal/ops"
 OTHER_ANSWERS = ("ci=github", "ci=cloudbuild", "framework=torch_tpu")
 IMAGE = "tests/rehearsal/image"
 CLUSTER = ("tests/rehearsal/plane", "tests/rehearsal/kubelet")
+ENDS = tuple(f"tests/rehearsal/kubelet/test_{name}.py" for name in ("training", "troubles"))
 TAKES_WORDS = {"gains", "presets"}
 ALONE = (
     *("-v", "-ra", "--rootdir=tests/rehearsal", "--confcutdir=tests/rehearsal"),
@@ -145,12 +146,19 @@ def ops(session: nox.Session) -> None:
 def cluster(session: nox.Session) -> None:
     """A real Kubernetes with KubeRay's operator, and a run's whole life in its pods: as root, with
     Go, which builds them once (a quarter of an hour): `nox -s cluster -- -k life`."""
-    rehearse(session, *CLUSTER)
+    rehearse(session, *CLUSTER, *(word for file in ENDS for word in ("--ignore", file)))
 
 
-def rehearse(session: nox.Session, folder: str, *words: str) -> None:
+@nox.session
+def ends(session: nox.Session) -> None:
+    """All that may happen to a run in that Kubernetes, one thing after another: an hour.
+    `nox -s ends -- -k spot`."""
+    rehearse(session, *ENDS)
+
+
+def rehearse(session: nox.Session, *words: str) -> None:
     python, where = project_python(session, "rehearsal")
-    command = (python, "-m", "pytest", *ALONE, folder, *words, *session.posargs)
+    command = (python, "-m", "pytest", *ALONE, *words, *session.posargs)
     session.run(*command, env=where, external=True)
 
 
