@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ import pytest
 from << cookiecutter.package >>.errors import Refused
 from << cookiecutter.package >>.ops import issue
 from << cookiecutter.package >>.ops.report import MOST_POINTS, Report, _points
+from << cookiecutter.package >>.ops.startup import startup
 from << cookiecutter.package >>.ops.summaries import append, picture, run_markdown, sweep_markdown
 
+PULLS = ("1m2.5s", "850ms", "4s")
 REPORT = Report(
     run="run-1",
     state="succeeded",
@@ -26,6 +29,7 @@ REPORT = Report(
     mfu=0.421,
     goodput=None,
     seconds=3600.0,
+    startup=(("pods", 95.2), ("first_step", 41.0)),
     chip_hours=4.0,
     usd=4.8,
     checkpoint="gs://b/runs/run-1/checkpoints/step-00000100-0a0b0c0d",
@@ -37,6 +41,7 @@ def test_a_summary_tells_what_a_run_did_and_how_to_go_on() -> None:
     text = run_markdown(REPORT)
     for words in ("12,346", "42.1%", "60 min", "at most $4.80", "step-00000100", "loss.svg"):
         assert words in text
+    assert "| start-up | pods 95 s, first step 41 s |" in text
     assert text.count("```") == 2, "one diagram"
     assert "raise train.steps" in text
     assert "from its newest checkpoint" in run_markdown(replace(REPORT, step=50))
@@ -47,6 +52,26 @@ def test_what_is_not_known_is_said() -> None:
     text = run_markdown(replace(nothing, checkpoint=None))
     assert "mermaid" not in text
     assert "| loss | none yet |" in text and "price unknown" in text
+
+
+def test_a_start_is_told_as_far_as_it_is_known() -> None:
+    job = {
+        "status": {
+            "startTime": "2026-01-01T00:00:00Z",
+            "rayClusterStatus": {"stateTransitionTimes": {"ready": "2026-01-01T00:01:30Z"}},
+            "rayJobInfo": {"startTime": "2026-01-01T00:01:34Z"},
+        }
+    }
+    pulls = [f'Successfully pulled image "train" in {took} (9m9s incl. waiting)' for took in PULLS]
+    events = [{"message": text} for text in (*pulls, "Created pod: x")]
+    began = datetime(2026, 1, 1, 0, 1, 40, tzinfo=UTC).timestamp()
+    summary = {"started_at": began, "phases": {"first_step": 40.5, "device": 2.0, "upload": 1.0}}
+    assert startup(job, events, summary) == (
+        *(("pods", 90.0), ("job", 4.0), ("workers", 6.0), ("image", 62.5)),
+        *(("device", 2.0), ("first_step", 40.5)),
+    )
+    assert startup(None, [], {}) == ()
+    assert startup({"status": {"startTime": "soon"}}, [], {"started_at": began}) == ()
 
 
 def test_a_long_run_s_diagram_stays_readable() -> None:

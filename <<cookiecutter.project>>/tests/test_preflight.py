@@ -40,6 +40,11 @@ PROGRAM = """HloModule step, is_scheduled=true
   ROOT %all-gather.8 = bf16[32,16]{1,0} all-gather(%a.2), channel_id=3, replica_groups={{0,1,2,3}}
 }
 
+%gather_in_parts.clone.1 (a.3: bf16[8,16]) -> bf16[32,16] {
+  %a.3 = bf16[8,16]{1,0:T(8,128)(2,1)} parameter(0)
+  ROOT %all-gather.9 = bf16[32,16]{1,0} all-gather(%a.3), channel_id=3, replica_groups={{0,1,2,3}}
+}
+
 %product (b.1: bf16[8,16], b.2: bf16[16,32]) -> bf16[8,32] {
   %b.1 = bf16[8,16]{1,0} parameter(0)
   %b.2 = bf16[16,32]{1,0} parameter(1)
@@ -51,12 +56,16 @@ PROGRAM = """HloModule step, is_scheduled=true
   %c.1 = f32[8,8]{1,0} get-tuple-element(%c), index=1
   %dot.1 = f32[8,8]{1,0} dot(%c.1, %c.1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   %moved = f32[8,8]{1,0} collective-permute(%dot.1), channel_id=9, source_target_pairs={{0,1}}
-  ROOT %tuple.1 = (s32[], f32[8,8]{1,0}) tuple(%c, %moved)
+  %now.1 = s32[] get-tuple-element(%c), index=0
+  %two = s32[]{:T(128)} constant(2)
+  %next = s32[] add(%now.1, %two)
+  %goes_on = bf16[32,16]{1,0} fusion(%dot.1), kind=kLoop, calls=%gather_in_parts.clone.1
+  ROOT %tuple.1 = (s32[], f32[8,8]{1,0}) tuple(%next, %moved)
 }
 
 %condition (d: (s32[], f32[8,8])) -> pred[] {
   %d = (s32[], f32[8,8]{1,0}) parameter(0)
-  %many = s32[]{:T(128)} constant(5)
+  %many = s32[]{:T(128)} constant(9)
   %now = s32[] get-tuple-element(%d), index=0
   ROOT %less = pred[] compare(%now, %many), direction=LT
 }
@@ -91,11 +100,12 @@ def figures(**changed: object) -> Figures:
 
 
 def test_a_loops_body_counts_as_often_as_it_runs() -> None:
+    """Nine in steps of two: five times."""
     work = measure(parse(PROGRAM), devices=4)
     assert work.flops == 5 * (2 * 8 * 8 * 8) + 2 * 8 * 32 * 16
 
 
-def test_a_collective_in_several_operations_is_one_and_in_a_loop_several() -> None:
+def test_a_collective_in_several_operations_and_turns_is_one() -> None:
     work = measure(parse(PROGRAM), devices=4)
     gathered = 8 * 16 * 2 * 3
     assert work.collectives == (
@@ -108,7 +118,8 @@ def test_only_what_lies_in_hbm_goes_through_it() -> None:
     # The product's second operand, marked S(1), lies in the chip's own memory.
     gathers = 2 * (8 * 16 * 2 + 32 * 16 * 2)
     product = 8 * 16 * 2 + 8 * 32 * 2
-    loop = 5 * ((1 + 1) * 8 * 8 * 4 + (1 + 1) * 8 * 8 * 4)
+    counter, goes_on = 3 * 4, 8 * 8 * 4 + 32 * 16 * 2
+    loop = 5 * ((1 + 1) * 8 * 8 * 4 + (1 + 1) * 8 * 8 * 4 + counter + goes_on)
     assert measure(parse(PROGRAM), devices=4).hbm_bytes == gathers + product + loop
 
 

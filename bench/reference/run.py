@@ -50,7 +50,16 @@ def _at(config: Any, vocabulary: int, layers: int) -> Any:
             return replace(_compiled(wanted, Path(folder)), depths=(layers,))
 
     packages = part("environment").PACKAGES
-    return kept("reference", [wanted, packages, SCRIPT.read_text("utf-8")], compiled)
+    return kept("reference", [wanted, packages, *map(_content, (SCRIPT, *_readers()))], compiled)
+
+
+def _readers() -> list[Path]:
+    """What reads the compiled program."""
+    return [Path(part(name).__file__) for name in ("flops", "hlo", "program")]
+
+
+def _content(file: Path) -> str:
+    return file.read_text("utf-8")
 
 
 def kept(kind: str, matters: list[Any], make: Callable[[], Any]) -> Any:

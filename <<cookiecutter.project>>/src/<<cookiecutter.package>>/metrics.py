@@ -1,11 +1,11 @@
-"""The file of a run's metrics, for those who read it without a device."""
+"""A run's own files about itself, for those who read them without a device."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-METRICS = "metrics.jsonl"
+METRICS, SUMMARY = "metrics.jsonl", "summary.json"
 
 
 def read_rows(text: str) -> list[dict[str, Any]]:

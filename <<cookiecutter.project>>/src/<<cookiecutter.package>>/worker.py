@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import asdict
@@ -17,13 +18,12 @@ from .config import Config
 from .data import TokenBatches, read_index
 from .group import Group
 from .loop import Loop, Trainer
+from .metrics import SUMMARY
 from .mirror import Mirror
 from .model import Transformer, initial
 from .shapes import Shape
 from .stop import Stop
 from .telemetry import Bar, JsonLines, Lines, Phases, Sink, Telemetry, TensorBoard
-
-SUMMARY = "summary.json"
 
 
 def train_worker(
@@ -37,7 +37,7 @@ def train_worker(
     Raises Agreed, on all workers, for what no retry mends: hardware that is not there, data or
     checkpoints that cannot be used, storage that refuses.
     """
-    phases, group = Phases(), Group()
+    started_at, phases, group = time.time(), Phases(), Group()
     with ExitStack() as stack:
         with phases("device"):
             accelerator = group.together(lambda: open_accelerator(config, group))
@@ -61,7 +61,7 @@ def train_worker(
             config, trainer, stream, store, telemetry, Stop(group, notice, wanted), phases, mirror
         )
         done = loop.run(start)
-    summary = _summary(config, shape, loop, start, done)
+    summary = _summary(config, shape, loop, start, done) | {"started_at": started_at}
     if group.rank == 0:
         (mirror.folder / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n")
         mirror.push()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import AdamW
 
@@ -99,6 +101,7 @@ class Xla:
             after_backward(self._cut_gradient)  # type: ignore[no-untyped-call]
             module.register_parameter(key, parameter)
         model.constrain = self._constrain
+        model.embedding.forward = partial(self._look_up, model.embedding)  # type: ignore[method-assign]
         for module in model.modules():
             if isinstance(module, Attention):
                 module.attend = self._attend
@@ -173,6 +176,13 @@ class Xla:
     def _constrain(self, x: Tensor) -> Tensor:
         spec = (BATCH, *(None,) * (x.dim() - 1))
         return self._xs.mark_sharding_with_gradients(x, self._mesh, spec)
+
+    def _look_up(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
+        """The gradient of the rows is cut like their table before the head's is added to it: else
+        sixteen devices gather a whole one in float32."""
+        spec = self._spec(tuple(embedding.weight.shape))
+        table = self._xs.mark_sharding_with_gradients(embedding.weight, self._mesh, spec)
+        return F.embedding(tokens, table)
 
     def _attend(self, *inputs: Tensor) -> Tensor:
         """Each device for its own sequences: left alone, the compiler cuts some heads."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from ..metrics import METRICS, read_rows
+from ..metrics import METRICS, SUMMARY, read_rows
 from . import storage
 from .cost import Prices
 from .desk import Desk
@@ -16,8 +16,10 @@ from .job import job_of
 from .ledger import entries
 from .ledger import read as read_ledger
 from .owned import rayjob_name
+from .reasons import concerning
 from .remote import Missing
 from .runs import ended_at, started_at
+from .startup import Phase, startup
 from .things import of_run
 
 Row = dict[str, Any]
@@ -28,7 +30,8 @@ MOST_POINTS = 2000
 
 @dataclass(frozen=True)
 class Report:
-    """None stands for what is not known. `points` are (step, loss); `usd` is an upper bound."""
+    """None stands for what is not known. `points` are (step, loss); `usd` is an upper bound;
+    `startup` is what came before the first step was done, in seconds."""
 
     run: str
     state: str
@@ -41,6 +44,7 @@ class Report:
     mfu: float | None
     goodput: float | None
     seconds: float | None
+    startup: tuple[Phase, ...]
     chip_hours: float
     usd: float | None
     checkpoint: str | None
@@ -77,6 +81,7 @@ def gather(desk: Desk, prices: Prices) -> Report:
         mfu=_usual(rows, "mfu"),
         goodput=_goodput(checkpoint, ended),
         seconds=ended - begun if ended and begun else None,
+        startup=startup(job, _events(desk, job), _summary(folder)),
         chip_hours=chip_hours,
         usd=usd,
         checkpoint=path,
@@ -120,6 +125,18 @@ def _job(desk: Desk) -> Row | None:
         return desk.kube(desk.place).get("rayjobs", rayjob_name(desk.run))
     except Missing:
         return None
+
+
+def _events(desk: Desk, job: Row | None) -> list[Row]:
+    """Those of the job's pods; Kubernetes forgets them after an hour."""
+    cluster = ((job or {}).get("status") or {}).get("rayClusterName")
+    return concerning(desk.kube(desk.place).events(), [cluster]) if cluster else []
+
+
+def _summary(folder: str) -> Row:
+    """What the run wrote at its end."""
+    found = storage.read_all(f"{folder}/{SUMMARY}")
+    return dict(json.loads(found[0])) if found else {}
 
 
 def _state(job: Row | None) -> str:

@@ -52,6 +52,14 @@ def started_at(body: dict[str, Any]) -> float | None:
     return _time(body, "startTime")
 
 
+def moment(text: Any) -> float | None:
+    """A time as Kubernetes writes it, in seconds; None where it is none."""
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() if text else None
+    except (AttributeError, ValueError):
+        return None
+
+
 def _all(desk: Desk) -> Iterator[Desk]:
     found = of_project(desk)
     for text in found.unseen:
@@ -67,8 +75,4 @@ def _settled(job: Thing, now: float) -> bool:
 
 
 def _time(body: dict[str, Any], key: str) -> float | None:
-    text = (body.get("status") or {}).get(key)
-    try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() if text else None
-    except ValueError:
-        return None
+    return moment((body.get("status") or {}).get(key))

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import Refused
 from .cost import Cost
 from .report import Report
+from .startup import Phase
 
 POINTS = 40
 """The most that a diagram in a summary shows readably."""
@@ -43,12 +44,18 @@ def run_rows(report: Report) -> list[tuple[str, str]]:
         ("MFU", _share(report.mfu)),
         ("goodput", _share(report.goodput)),
         ("duration", "unknown" if report.seconds is None else f"{report.seconds / 60:.0f} min"),
+        ("start-up", _startup(report.startup)),
         ("chips", f"{report.chips} ({report.slice})"),
         ("cost", f"{Cost(0, report.usd, exact=False)}, {report.chip_hours:.1f} chip-hours"),
         ("checkpoint", report.checkpoint or "none"),
         ("loss curve", report.picture if report.points else "none yet"),
         ("to go on", _next(report)),
     ]
+
+
+def _startup(phases: tuple[Phase, ...]) -> str:
+    told = [f"{name.replace('_', ' ')} {seconds:.0f} s" for name, seconds in phases]
+    return ", ".join(told) or "unknown"
 
 
 def _next(report: Report) -> str:

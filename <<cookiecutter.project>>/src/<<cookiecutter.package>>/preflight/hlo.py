@@ -22,6 +22,7 @@ _HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
 _INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.\-]+) = ")
 _OPCODE = re.compile(r"\s*([a-z][\w\-]*)\(")
 _NAME = re.compile(r"%([\w.\-]+)")
+_INDEX = re.compile(r"\bindex=(\d+)")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 
 
@@ -183,10 +184,24 @@ def _calls(one: Instruction, module: Module) -> Iterator[tuple[str, int]]:
 
 
 def _trips(one: Instruction, module: Module) -> int:
-    """The compiler's own count, or the constant that the loop's condition compares with."""
+    """The compiler's own count, or how often the counter steps from zero to the constant that the
+    condition compares with."""
     if found := _TRIPS.search(one.rest):
         return int(found[1])
     condition = module.computations.get(one.called("condition"), Computation(""))
     constants = [one for one in condition.instructions.values() if one.opcode == "constant"]
     numbers = [int(one.inner) for one in constants if one.inner.isdigit()]
-    return max(numbers, default=1)
+    return -(-max(numbers, default=1) // _step(one, condition, module))
+
+
+def _step(one: Instruction, condition: Computation, module: Module) -> int:
+    """What a turn of a loop adds to its counter: the compiler may do several in one."""
+    body = module.computations.get(one.called("body"), Computation(""))
+    counters = [_INDEX.search(one.rest) for one in condition.instructions.values()]
+    places = [int(found[1]) for found in counters if found]
+    if not places or not body.instructions:
+        return 1
+    made = body.instructions.get(body.root.operands[places[0]])
+    taken = [body.instructions.get(name) for name in made.operands] if made else []
+    added = [part.inner for part in taken if part and part.opcode == "constant"]
+    return int(added[0]) if made and made.opcode == "add" and added else 1
