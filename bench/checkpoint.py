@@ -4,8 +4,8 @@
     nox -s bench -- checkpoint model.preset=1b model.layers=8    # another model
 
 100 million parameters with AdamW on four virtual devices, to a local folder. The loop is blocked by
-the copy from the device, and by the checkpoint before where that is still being written. Restoring is
-measured in a process of its own, from opening the folder to the state on the devices. Virtual
+the copy from the device, and by the checkpoint before where that is still being written. Restoring
+is measured in a process of its own, from opening the folder to the state on the devices. Virtual
 devices live in this machine's memory, beside the copy that is being written.
 """
 
