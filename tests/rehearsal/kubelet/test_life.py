@@ -21,6 +21,9 @@ def test_the_default_project_lives(world: World, tmp_path: Path) -> None:
         assert life.ops.json("submit", "--image", IMAGE)["new"]
         assert life.watch(RUN_SECONDS)["status"] == "SUCCEEDED"
         assert "step 12/12" in life.ops.run("logs")
+        startup = dict(life.ops.json("report")["runs"][0]["startup"])
+        assert {"pods", "job", "workers", "device", "first_step"} <= startup.keys()
+        assert sum(startup.values()) < RUN_SECONDS
         removed = life.ops.json("teardown")["removed"]
         assert any(pool in name for name in removed)
         life.assert_nothing_left()
