@@ -1,0 +1,65 @@
+"""Compile time of equal layers: one after another, and as torch_xla's scan over one of them.
+
+    nox -s bench -- scan                                    # 8 layers of 8b, on v5p 2x2x1
+    nox -s bench -- scan 8b v5p:2x2x1 model.layers=32
+
+Without activation checkpointing. scan wants another jax than the project has: it is installed into
+a folder of its own, which the process alone sees that traces the step.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from common import PROJECT
+from gains import Traced
+from presets import GIB, VOCABULARY, chosen_of, model_flops, over, settings
+
+PACKAGES = ("jax==0.7.1", "jaxlib==0.7.1", "torchax==0.0.13", "ml_dtypes", "opt_einsum", "scipy")
+HERE = Path(__file__).parent
+USUAL = ("model.layers=8", "train.activation_checkpointing=false")
+HEAD = ("compile s", "HBM GiB", "FLOPs/model", "sent GB")
+
+
+def environment() -> Path:
+    folder = PROJECT.absolute().parent / "scan"
+    if not (folder / "torchax").exists():
+        tool = [uv, "pip"] if (uv := shutil.which("uv")) else [sys.executable, "-m", "pip"]
+        wanted = ("--target", str(folder), "--no-deps", *PACKAGES)
+        subprocess.run([*tool, "install", *wanted], check=True)
+    return folder
+
+
+def row(config: Any, preset: str, code: str) -> list[str]:
+    found = Traced(config, VOCABULARY[preset], code).figures()
+    return [
+        f"{found.compile_seconds:.0f}",
+        f"{found.used / GIB:.2f}" + ("" if found.fits else " no"),
+        over(found.flops, model_flops(config, VOCABULARY[preset])),
+        f"{found.sent_bytes / 1e9:.2f}",
+    ]
+
+
+def main() -> None:
+    words = tuple(word for word in sys.argv[1:] if "=" in word)
+    chosen = chosen_of([word for word in sys.argv[1:] if word not in words])
+    preset = next((word for word in chosen if word in VOCABULARY), "8b")
+    where = next((word for word in chosen if ":" in word), "v5p:2x2x1")
+    config = settings(preset, where, (*USUAL, *words))
+    places = [str(environment()), str(HERE), str(HERE / "reference")]
+    content = (HERE / "reference" / "scanned.py").read_bytes()
+    scanned = f"import sys; sys.path[:0] = {places}; import scanned  # {crc32(content)}"
+    print(f"{config.model.shape(1).layers} layers of {preset}, {where}")
+    print(f"{'':<12}" + "  ".join(f"{name:>11}" for name in HEAD))
+    for name, code in (("scan", scanned), ("each", "")):
+        cells = row(config, preset, code)
+        print(f"{name:<12}" + "  ".join(f"{cell:>11}" for cell in cells), flush=True)
+
+
+if __name__ == "__main__":
+    main()
