@@ -43,6 +43,7 @@ class Manifests:
             "sides": ",".join([*one.topology.split("x"), "1"][:SIDES]),
             "addresses": ",".join(f"localhost:{port}" for port in ports),
             "reservation": first.partition(":")[2].rpartition("/")[2],
+            "kinds": ", ".join(kind.partition(":")[0] for kind in self._tried(answers)[0]),
         }
 
     def _budget(self, answers: Mapping[str, str], one: Any) -> dict[str, str]:
@@ -58,7 +59,7 @@ class Manifests:
             budget = int(self._budget(answers, one)["budget_usd"]) / (price * chips) * HOUR
             limits.append(budget - when["OVERHEAD_SECONDS"])
         run = int(max(1, min(limits)))
-        kinds, zones = (self._texts.words(answers[name]) for name in ("capacity", "zones"))
+        kinds, zones = self._tried(answers)
         waiting = int(len(kinds) * len(zones) * self._setting("attempt_minutes") * 60)
         kept = when["OVERHEAD_SECONDS"] + when["CLEANUP_SECONDS"]
         start = min(run, job["START_SECONDS"])
@@ -68,11 +69,17 @@ class Manifests:
             "lifetime_seconds": waiting + kept + run,
         }
 
+    def _tried(self, answers: Mapping[str, str]) -> tuple[list[str], list[str]]:
+        """Kinds of capacity and zones, as the project's ops/capacity.py takes them."""
+        found = [self._texts.words(answers[name]) for name in ("capacity", "zones")]
+        count = 1 if answers["cluster_mode"] == "autopilot" else None
+        return found[0][:count], found[1][:count]
+
     def _dearest(self, answers: Mapping[str, str]) -> float | None:
         """Dollars for a chip and hour; a kind without a price of its own costs like on-demand."""
         prices = tomllib.loads((self._ops / "prices.toml").read_text("utf-8"))
         lines = prices.get(answers["generation"], {}).get(answers["region"], {})
-        kinds = [word.partition(":")[0] for word in self._texts.words(answers["capacity"])]
+        kinds = [word.partition(":")[0] for word in self._tried(answers)[0]]
         found = [lines.get(kind, lines.get("on-demand")) for kind in kinds]
         return None if None in found else max(found)
 
