@@ -14,8 +14,8 @@ from baking import ROOT
 
 GITHUB = ROOT / ".github" / "workflows"
 NOX = re.compile(r"nox -s ([\w\" $-]+?)(?: -- |$)", re.M)
-PRIVILEGED = {"cluster"}
-"""Makes network namespaces, which a step of Cloud Build may not."""
+PRIVILEGED = {"cluster", "ends"}
+"""They make network namespaces, which a step of Cloud Build may not."""
 ROOT_S = 'sudo env "PATH=$PATH" '
 BESIDE = ("python -m pip install 'nox[uv]", "sudo apt-get update", "gh release create ")
 """What is not a session: what brings its tools, and what only GitHub's own command can do."""
