@@ -1,7 +1,7 @@
 """How long the loop stands still for a checkpoint, against saving and uploading it at once.
 
     nox -s bench -- checkpoint
-    nox -s bench -- checkpoint model.preset=1b model.layers=8    # another model
+    nox -s bench -- checkpoint model.layers=30    # another model
 
 100 million parameters with AdamW on four virtual devices, to a local folder. The loop is blocked by
 the copy from the device, and by the checkpoint before where that is still being written. Restoring
