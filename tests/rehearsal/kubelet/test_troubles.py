@@ -42,7 +42,8 @@ def test_an_image_that_nobody_pushed(life: Living) -> None:
 def test_a_teardown_in_the_middle_of_the_start(life: Living) -> None:
     begin(life)
     life.until(lambda: bool(life.objects("pods")))
-    life.give_back()
+    life.ops.run("teardown")
+    life.assert_nothing_left()
 
 
 def test_the_webhook_is_down_and_comes_back(life: Living) -> None:
