@@ -21,8 +21,8 @@ from presets import (
     GIB,
     SEQUENCES,
     VOCABULARY,
-    chosen_of,
     model_flops,
+    one_of,
     over,
     settings,
     studying,
@@ -111,9 +111,7 @@ def _batch(preset: str, where: str, variant: Variant) -> int:
 
 
 def main() -> None:
-    chosen = chosen_of(sys.argv[1:])
-    preset = next((word for word in chosen if word in VOCABULARY), "125m")
-    where = next((word for word in chosen if ":" in word), "v5e:2x2")
+    preset, where = one_of(sys.argv[1:], "125m", "v5e:2x2")
     print(f"four layers of {preset}, {where}, {SEQUENCES[preset]} sequences a device and part")
     print(f"{'':<34}" + "  ".join(f"{name:>11}" for name in HEAD))
     for variant in VARIANTS:

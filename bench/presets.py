@@ -110,6 +110,14 @@ def chosen_of(words: list[str]) -> list[str]:
     return words
 
 
+def one_of(words: list[str], preset: str, where: str) -> tuple[str, str]:
+    """The preset and the slice that are named, or these."""
+    chosen = chosen_of(words)
+    presets = [word for word in chosen if word in VOCABULARY]
+    slices = [word for word in chosen if ":" in word]
+    return (*presets, preset)[0], (*slices, where)[0]
+
+
 def main() -> None:
     words = tuple(word for word in sys.argv[1:] if "=" in word)
     chosen = chosen_of([word for word in sys.argv[1:] if word not in words])

@@ -18,7 +18,7 @@ from zlib import crc32
 
 from common import PROJECT
 from gains import Traced
-from presets import GIB, VOCABULARY, chosen_of, model_flops, over, settings
+from presets import GIB, VOCABULARY, model_flops, one_of, over, settings
 
 PACKAGES = ("jax==0.7.1", "jaxlib==0.7.1", "torchax==0.0.13", "ml_dtypes", "opt_einsum", "scipy")
 HERE = Path(__file__).parent
@@ -47,9 +47,8 @@ def row(config: Any, preset: str, code: str) -> list[str]:
 
 def main() -> None:
     words = tuple(word for word in sys.argv[1:] if "=" in word)
-    chosen = chosen_of([word for word in sys.argv[1:] if word not in words])
-    preset = next((word for word in chosen if word in VOCABULARY), "8b")
-    where = next((word for word in chosen if ":" in word), "v5p:2x2x1")
+    named = [word for word in sys.argv[1:] if word not in words]
+    preset, where = one_of(named, "8b", "v5p:2x2x1")
     config = settings(preset, where, (*USUAL, *words))
     places = [str(environment()), str(HERE), str(HERE / "reference")]
     content = (HERE / "reference" / "scanned.py").read_bytes()
