@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -62,10 +63,10 @@ class Container:
         self._pump = threading.Thread(target=log.take, args=(self._process.stdout,), daemon=True)
         self._pump.start()
         with os.fdopen(reader) as answers:
-            first, _, refusal = answers.read().partition("\n")
-        if refusal or not first:
-            raise StartError(refusal or f"the runtime ended with {self.wait()}")
-        self._first = int(first)
+            told = ChainMap(*map(json.loads, answers))
+        if "refusal" in told or "first" not in told:
+            raise StartError(told.get("refusal") or f"the runtime ended with {self.wait()}")
+        self._first = int(told["first"])
 
     def wait(self) -> int:
         """The exit code; all that it wrote is in the log by then."""

@@ -1,7 +1,8 @@
 """Begins a container: `python enter.py SPEC PIPE`, standard library only.
 
-Makes the namespaces and the root that the container sees, and becomes its command. The number of
-the container's first process is told through PIPE, and then why it could not begin, if so.
+Makes the namespaces and the root that the container sees, and becomes its command. Told through
+PIPE, a line of JSON each, in either order: the number of the container's first process, and why it
+could not begin, if so.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def main() -> None:
     child = os.fork()
     if child == 0:
         _become(spec, pipe)
-    os.write(pipe, f"{child}\n".encode())
+    _tell(pipe, first=child)
     os.close(pipe)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
@@ -61,8 +62,13 @@ def _become(spec: Spec, pipe: int) -> None:
         os.chdir(spec["directory"])
         os.execve(_found(spec), spec["command"], spec["environment"])  # noqa: S606
     except Exception as error:
-        os.write(pipe, str(error).encode())
+        _tell(pipe, refusal=str(error))
     os._exit(CANNOT_START)
+
+
+def _tell(pipe: int, **answer: object) -> None:
+    """In one write: parent and child share the pipe."""
+    os.write(pipe, f"{json.dumps(answer)}\n".encode())
 
 
 def _found(spec: Spec) -> str:
