@@ -10,6 +10,7 @@ Settings of a project change it too: `presets 8b train.activation_checkpointing=
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from typing import Any
 
@@ -19,11 +20,9 @@ from reference.run import part
 
 SLICES = ("v5e:2x2", "v5e:4x4", "v6e:2x2", "v6e:4x4", "v5p:2x2x1", "7x:2x2x1")
 VOCABULARY = {"125m": 50_257, "1b": 128_256, "8b": 128_256}
-SHAPES = {
-    "125m": ("train.sequence_length=1024",),
-    "1b": ("train.sequence_length=2048",),
-    "8b": ("train.sequence_length=2048", "train.activation_checkpointing=true"),
-}
+LENGTH = {"125m": 1024, "1b": 2048, "8b": 2048}
+ROOMY = ("v5p", "7x")
+"""Elsewhere 8b has no room for the activations of all layers, and recomputes them."""
 SEQUENCES = {"125m": 8, "1b": 2, "8b": 1}
 """Of one device, in a step."""
 GIB = 2**30
@@ -39,13 +38,15 @@ def settings(preset: str, where: str, words: tuple[str, ...]) -> Any:
     own = {
         "model.preset": preset,
         "train.batch_size": SEQUENCES[preset] * count,
+        "train.sequence_length": LENGTH[preset],
+        "train.activation_checkpointing": preset == "8b" and generation not in ROOMY,
         "hardware.generation": generation,
         "hardware.topology": topology,
         "hardware.slices": 1,
     }
-    given = [f"{key}={value}" for key, value in own.items()]
+    given = [f"{key}={json.dumps(value)}" for key, value in own.items()]
     load = importlib.import_module(f"{PACKAGE}.settings").load
-    return load(PROJECT / "run.toml", [*given, *SHAPES[preset], *words])
+    return load(PROJECT / "run.toml", [*given, *words])
 
 
 def studying(vocabulary: int) -> Any:
@@ -103,11 +104,20 @@ def over(one: float, other: float) -> str:
 def chosen_of(words: list[str]) -> list[str]:
     """Presets and slices. Ends with a message where a word is neither."""
     for word in words:
-        if word not in VOCABULARY and ":" not in word:
+        if word not in VOCABULARY and not _is_slice(word):
             sys.exit(
                 f'"{word}" is no preset and no slice; like {", ".join(VOCABULARY)} and v5e:2x2'
             )
     return words
+
+
+def _is_slice(word: str) -> bool:
+    slices = importlib.import_module(f"{PACKAGE}.slices")
+    try:
+        slices.find(*word.split(":", 1))
+    except (TypeError, slices.UnknownSliceError):
+        return False
+    return True
 
 
 def one_of(words: list[str], preset: str, where: str) -> tuple[str, str]:

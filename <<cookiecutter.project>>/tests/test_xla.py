@@ -61,6 +61,16 @@ def test_a_data_axis_beside_the_sharding_changes_no_loss(
     assert losses(tmp_path) == pytest.approx(losses(four_devices), rel=1e-3)
 
 
+def test_a_batch_of_more_tokens_than_rows_changes_no_loss(tmp_path: Path) -> None:
+    """There the devices scatter the gradient of the rows themselves."""
+    shape = {"train_batch_size": 64, "train_steps": 4}
+    for name, devices, fsdp in (("one", 1, 0), ("four", 4, 0), ("apart", 4, 2)):
+        summary = train(tmp_path / name, devices, hardware_fsdp=fsdp, train_accumulation=2, **shape)
+        assert summary["compiled_after_second_step"] == 0
+    for name in ("four", "apart"):
+        assert losses(tmp_path / name) == pytest.approx(losses(tmp_path / "one"), rel=1e-3)
+
+
 def test_a_checkpoint_moves_to_the_cpu_accelerator(tmp_path: Path) -> None:
     train(tmp_path, 4, train_steps=4)
     make = overrides(tmp_path, train_steps=6)

@@ -21,6 +21,7 @@ from ..model import Attention, Transformer
 from ._attention import attend
 from ._base import Reader, decay_groups, remat, seed_optimizer
 from ._compiled import Compiled
+from ._lookup import Layout, look_up
 
 Spec = tuple[str | tuple[str, ...] | None, ...]
 BATCH = ("data", "fsdp")
@@ -101,7 +102,7 @@ class Xla:
             after_backward(self._cut_gradient)  # type: ignore[no-untyped-call]
             module.register_parameter(key, parameter)
         model.constrain = self._constrain
-        model.embedding.forward = partial(self._look_up, model.embedding)  # type: ignore[method-assign]
+        model.embedding.forward = partial(self._look_up, model)  # type: ignore[method-assign]
         for module in model.modules():
             if isinstance(module, Attention):
                 module.attend = self._attend
@@ -177,11 +178,14 @@ class Xla:
         spec = (BATCH, *(None,) * (x.dim() - 1))
         return self._xs.mark_sharding_with_gradients(x, self._mesh, spec)
 
-    def _look_up(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
+    def _look_up(self, model: Transformer, tokens: Tensor) -> Tensor:
         """The gradient of the rows is cut like their table before the head's is added to it: else
         sixteen devices gather a whole one in float32."""
-        spec = self._spec(tuple(embedding.weight.shape))
-        table = self._xs.mark_sharding_with_gradients(embedding.weight, self._mesh, spec)
+        table = model.embedding.weight
+        spec = self._spec(tuple(table.shape))
+        if "fsdp" in spec and self._fsdp > 1 and tokens.numel() > len(table):
+            return look_up(table, tokens, Layout(self._mesh, spec.index("fsdp")), model.dtype)
+        table = self._xs.mark_sharding_with_gradients(table, self._mesh, spec)
         return F.embedding(tokens, table)
 
     def _attend(self, *inputs: Tensor) -> Tensor:

@@ -94,7 +94,11 @@ class Tracing(Xla):
         }
 
     def _cut(self) -> None:
-        """The next graph finds this one's gradients in memory, as on the device."""
+        """As on the device, the next graph finds this one's gradients in memory, and waits for none
+        of its collectives."""
+        import torch_xla
+
+        torch_xla._XLAC._set_all_reduce_token(str(torch_xla.device()), None)
         for name, parameter in self._model.named_parameters():
             if parameter.grad is not None:
                 shape = tuple(parameter.shape)

@@ -23,14 +23,14 @@ from .environment import Say
 from .figures import Figures, NotCompiled, line, read
 from .results import remembered
 
-DEEPEST = 8
+DEEPEST = 12
 DEPTHS = (2, 4)
 """A model of more than DEEPEST layers is compiled at these numbers of them."""
 UNEVEN = 256 * 2**20
 """Temporaries below this may lie in a chip's own memory at the smaller depths and spill into HBM at
 the larger one: nothing grows evenly then, and such a model is soon compiled as a whole."""
 PACKAGE = Path(__file__).resolve().parents[1]
-_ACCELERATOR = tuple(f"accelerator/{name}.py" for name in ("_attention", "_base", "xla"))
+_ACCELERATOR = tuple(f"accelerator/{name}.py" for name in ("_attention", "_base", "_lookup", "xla"))
 _STEP = (*_ACCELERATOR, "loop.py", "model.py", "shapes.py")
 _JUDGED = ("compiling", "export", "figures", "flops", "hlo", "program")
 CODE = (*_STEP, *(f"preflight/{name}.py" for name in _JUDGED))
