@@ -10,7 +10,6 @@ Settings of a project change it too: `presets 8b train.activation_checkpointing=
 from __future__ import annotations
 
 import importlib
-import json
 import sys
 from typing import Any
 
@@ -44,7 +43,7 @@ def settings(preset: str, where: str, words: tuple[str, ...]) -> Any:
         "hardware.topology": topology,
         "hardware.slices": 1,
     }
-    given = [f"{key}={json.dumps(value)}" for key, value in own.items()]
+    given = [f"{key}={str(value).lower()}" for key, value in own.items()]
     load = importlib.import_module(f"{PACKAGE}.settings").load
     return load(PROJECT / "run.toml", [*given, *words])
 
