@@ -32,6 +32,8 @@ from reference.run import kept
 LAYERS = "model.layers=4"
 PLAIN = "xla.attend = model.attend"
 UNCUT = "xla.Xla._cut_gradient = lambda self, parameter: None"
+LEFT = "xla.Xla._look_up = lambda self, one, tokens: xla.F.embedding(tokens, one.embedding.weight)"
+UNPINNED = "xla.Xla._attend = lambda self, *inputs: model.attend(*inputs)"
 HEAD = ("HBM GiB", "FLOPs/model", "sent GB", "HBM GB", "compile s")
 
 
@@ -49,6 +51,8 @@ PARTS = ("train.accumulation=2",)
 VARIANTS = (
     Variant("as it is"),
     Variant("scores kept", code=PLAIN),
+    Variant("rows left to the partitioner", code=LEFT),
+    Variant("this project's first step", code="\n".join((UNPINNED, UNCUT, LEFT))),
     Variant("scores kept, float32", ("train.compute_dtype=float32",), PLAIN),
     Variant("the guide's: float32, no sharding", FULL, PLAIN),
     Variant("as it is, in two parts", PARTS),
@@ -94,9 +98,14 @@ class Traced:
 def row(variant: Variant, preset: str, where: str) -> list[str]:
     batch = f"train.batch_size={_batch(preset, where, variant)}"
     config = settings(preset, where, (LAYERS, batch, *variant.words))
-    found = Traced(config, VOCABULARY[preset], variant.code).figures()
+    return cells(config, preset, variant.code)
+
+
+def cells(config: Any, preset: str, code: str) -> list[str]:
+    """What stands under HEAD, of the step that `code` changed."""
+    found = Traced(config, VOCABULARY[preset], code).figures()
     return [
-        f"{found.used / GIB:.2f}",
+        f"{found.used / GIB:.2f}" + ("" if found.fits else " no"),
         over(found.flops, model_flops(config, VOCABULARY[preset])),
         f"{found.sent_bytes / 1e9:.2f}",
         f"{found.hbm_bytes / 1e9:.1f}",
@@ -115,8 +124,8 @@ def main() -> None:
     print(f"four layers of {preset}, {where}, {SEQUENCES[preset]} sequences a device and part")
     print(f"{'':<34}" + "  ".join(f"{name:>11}" for name in HEAD))
     for variant in VARIANTS:
-        cells = row(variant, preset, where)
-        print(f"{variant.name:<34}" + "  ".join(f"{cell:>11}" for cell in cells), flush=True)
+        line = row(variant, preset, where)
+        print(f"{variant.name:<34}" + "  ".join(f"{cell:>11}" for cell in line), flush=True)
 
 
 if __name__ == "__main__":

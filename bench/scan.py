@@ -13,17 +13,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 from common import PROJECT
-from gains import Traced
-from presets import GIB, VOCABULARY, model_flops, one_of, over, settings
+from gains import HEAD, cells
+from presets import one_of, settings
 
 PACKAGES = ("jax==0.7.1", "jaxlib==0.7.1", "torchax==0.0.13", "ml_dtypes", "opt_einsum", "scipy")
 HERE = Path(__file__).parent
 USUAL = ("model.layers=8", "train.activation_checkpointing=false")
-HEAD = ("compile s", "HBM GiB", "FLOPs/model", "sent GB")
 
 
 def environment() -> Path:
@@ -33,16 +31,6 @@ def environment() -> Path:
         wanted = ("--target", str(folder), "--no-deps", *PACKAGES)
         subprocess.run([*tool, "install", *wanted], check=True)
     return folder
-
-
-def row(config: Any, preset: str, code: str) -> list[str]:
-    found = Traced(config, VOCABULARY[preset], code).figures()
-    return [
-        f"{found.compile_seconds:.0f}",
-        f"{found.used / GIB:.2f}" + ("" if found.fits else " no"),
-        over(found.flops, model_flops(config, VOCABULARY[preset])),
-        f"{found.sent_bytes / 1e9:.2f}",
-    ]
 
 
 def main() -> None:
@@ -56,8 +44,8 @@ def main() -> None:
     print(f"{config.model.shape(1).layers} layers of {preset}, {where}")
     print(f"{'':<12}" + "  ".join(f"{name:>11}" for name in HEAD))
     for name, code in (("scan", scanned), ("each", "")):
-        cells = row(config, preset, code)
-        print(f"{name:<12}" + "  ".join(f"{cell:>11}" for cell in cells), flush=True)
+        line = cells(config, preset, code)
+        print(f"{name:<12}" + "  ".join(f"{cell:>11}" for cell in line), flush=True)
 
 
 if __name__ == "__main__":
