@@ -5,8 +5,9 @@
 
 100 million parameters with AdamW on four virtual devices, to a local folder. The loop is blocked by
 the copy from the device, and by the checkpoint before where that is still being written. Restoring
-is measured in a process of its own, from opening the folder to the state on the devices. Virtual
-devices live in this machine's memory, beside the copy that is being written.
+and the start of a fresh model are measured in processes of their own, from opening the folder to
+the state on the devices. Virtual devices live in this machine's memory, beside the copy that is
+being written.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import resource
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -101,10 +103,15 @@ def saving(folder: Path, words: list[str]) -> dict[str, Any]:
     return {**found, "parameters": run.shape.parameters, "after": peak()}
 
 
-def restoring(folder: Path, words: list[str]) -> dict[str, Any]:
-    run = Run.opened(folder, words)
+def building(folder: Path, words: list[str]) -> dict[str, Any]:
+    """The state on the devices, of a fresh model or of the checkpoint in the folder; values are
+    read ahead as a run does it, or one by one."""
+    of, how, *settings = words
+    run = Run.opened(folder, settings)
+    if how == "serially":
+        module("accelerator.xla").ahead = lambda read, wanted: nullcontext(read)
     began = time.perf_counter()
-    trainer = run.trainer(run.store.restore())
+    trainer = run.trainer(run.store.restore() if of == "restored" else None)
     next(iter(trainer.model.parameters())).sum().item()
     return {"seconds": time.perf_counter() - began}
 
@@ -120,22 +127,30 @@ def main() -> None:
         found = role(__file__, "saving", folder, *words)
         files = [file for file in Path(folder).glob("step-*/*") if file.is_file()]
         size = sum(file.stat().st_size for file in files) / len(set(file.parent for file in files))
-        restored = role(__file__, "restoring", folder, *words)["seconds"]
-    tell(found, size, restored)
+        built = {
+            (of, how): role(__file__, "building", folder, of, how, *words)["seconds"]
+            for of in ("restored", "fresh")
+            for how in ("serially", "ahead")
+        }
+    tell(found, size)
+    table("seconds until the state is there", [(" ".join(k), [v], "s") for k, v in built.items()])
+    for of in ("restored", "fresh"):
+        part = built[of, "ahead"] / built[of, "serially"]
+        ratio(f"{of}: read ahead / one by one", part, "below 1")
 
 
-def tell(found: dict[str, Any], size: float, restored: float) -> None:
+def tell(found: dict[str, Any], size: float) -> None:
     more = found["after"] - found["before"]
     print(f"{found['parameters']:,} parameters, a checkpoint of {size / GB:.2f} GB")
     names = {"copy": "copy from the device", "blocked": "loop blocked", "at_once": "saved at once"}
     rows = [(names[key], found[key], "s") for key in names]
-    table("seconds", [*rows, ("restored", [restored], "s")])
+    table("seconds", rows)
     table("memory", [("more while saving", [more / GB], "GB")])
     ratio("blocked / at once", median(found["blocked"]) / median(found["at_once"]), "at most 0.2")
     ratio("more memory while saving / checkpoint", more / size, "at most 1.1")
 
 
-ROLES = {"saving": saving, "restoring": restoring}
+ROLES = {"saving": saving, "building": building}
 
 if __name__ == "__main__":
     main()
