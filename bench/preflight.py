@@ -1,6 +1,7 @@
 """Pre-flight: its time and memory, its verdict at the edge, and the line through two depths.
 
     nox -s bench -- preflight
+    nox -s bench -- preflight times edge    # of: times, edge, line
 
 The edge: the largest batch that pre-flight says fits is compiled, and the next one is refused by
 the compiler itself.
@@ -20,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from common import PACKAGE, PROJECT, ratio, table
+from presets import VOCABULARY, settings, studying
 
 SMALL = ("model.preset=tiny", "model.layers=1", "train.sequence_length=4096", "train.batch_size=64")
-DEEP = ("model.preset=125m", "train.sequence_length=1024")
+DEEP = ("1b", "v5e:2x2")
 
 
 def command(cache: Path) -> tuple[float, float]:
@@ -98,12 +100,12 @@ def _next(seen: dict[int, Any], unit: int) -> int | None:
 
 
 def line() -> None:
-    config = _settings(*DEEP)
-    guessed = _study().figures(config)
-    study = _study()
-    study.whole = True
-    whole = study.figures(config)
-    print("\n12 layers from 2 and 4, over 12 layers compiled")
+    """A model that is too deep to be compiled as a whole is, this once."""
+    preset, where = DEEP
+    config, study = settings(preset, where, ()), studying(VOCABULARY[preset])
+    guessed = study.Study(lambda text: None).figures(config)
+    whole = study.Study(lambda text: None, whole=True).figures(config)
+    print(f"\n{preset} on {where}: all layers from {guessed.depths}, over {whole.depths} compiled")
     ratio("HBM", guessed.used / whole.used, "0.95 to 1.05")
     ratio("FLOPs", guessed.flops / whole.flops, "0.99 to 1.01")
     ratio("bytes through HBM", guessed.hbm_bytes / whole.hbm_bytes, "0.9 to 1.1")
@@ -112,6 +114,8 @@ def line() -> None:
 
 def main() -> None:
     parts = {"times": times, "edge": edge, "line": line}
+    if strange := [word for word in sys.argv[1:] if word not in parts]:
+        sys.exit(f'"{strange[0]}" is none of {", ".join(parts)}')
     for name in sys.argv[1:] or parts:
         parts[name]()
 
