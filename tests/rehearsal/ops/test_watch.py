@@ -68,10 +68,15 @@ def test_a_timeout_leaves_the_job_running_and_says_so(life: Life) -> None:
 
 def test_an_image_that_cannot_be_pulled_is_told_while_waiting(life: Life) -> None:
     begin(life, image=False)
+    began = life.cloud.clock.now()
     failure = failed(life)
     assert failure.exit_code == 6
-    assert "the image cannot be pulled" in failure.what
+    assert "the image cannot be pulled" in failure.what and "ops teardown" in failure.remedy
     assert "waiting: the image cannot be pulled" in "\n".join(life.said)
+    # A slice is not paid for until the time to begin is over.
+    assert life.cloud.clock.now() - began < 600
+    life.teardown()
+    assert_nothing_left(life)
 
 
 def test_flex_start_without_capacity_is_told_while_waiting_and_is_exit_code_5(

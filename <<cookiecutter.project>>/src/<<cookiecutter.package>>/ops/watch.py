@@ -19,6 +19,9 @@ OVERLAP_SECONDS = 60
 SILENT_SECONDS = 3600
 """How long the cluster may be out of reach before watching gives up; the job goes on meanwhile."""
 
+IMAGE_SECONDS = 300
+"""How long an image may be missing: a right to read it takes minutes until it holds everywhere."""
+
 
 class StillRunning(Deadline):
     """The time to watch is over; nothing is wrong with the run."""
@@ -38,12 +41,13 @@ class Watch:
     _log_seen: str = ""
     _lost_since: float | None = None
     _read_at: float | None = None
+    _imageless_since: float | None = None
 
     def follow(self, timeout: float) -> Job:
         """The job once it has ended, however.
 
         Raises StillRunning after `timeout` seconds, Deadline where the cluster stays out of reach,
-        NotFound.
+        Failure where its image cannot be had, NotFound.
         """
         for _ in rounds(self.desk.clock, POLL_SECONDS, timeout):
             job = self._look()
@@ -100,6 +104,19 @@ class Watch:
             if reason not in self._told:
                 self._told.append(reason)
                 self.desk.say(f"waiting: {reason}")
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """Waiting mends much, but no image comes while a slice is paid for that waits for it."""
+        now = self.desk.clock.now()
+        lacking = [reason for reason in self.waits_for if reason.kind == "image"]
+        self._imageless_since = (self._imageless_since or now) if lacking else None
+        if self._imageless_since and now - self._imageless_since > IMAGE_SECONDS:
+            raise Failure(
+                f"the job cannot begin: {lacking[0].text}",
+                str(self.desk.place),
+                f"{lacking[0].remedy}; `ops teardown` gives the slice back meanwhile",
+            )
 
     def _tell_log(self, job: Job) -> None:
         """New lines of the pod that submitted the job: it shows the job's output."""
