@@ -130,3 +130,30 @@ def test_a_matrix_product_written_as_a_convolution(convolution: str, flops: int)
 def test_what_is_no_program_is_told() -> None:
     with pytest.raises(ValueError, match="ENTRY"):
         parse("HloModule nothing")
+
+
+SPARSE = """HloModule step, is_scheduled=true
+
+%inside (a.1: bf16[8,16]) -> bf16[32,16] {
+  %a.1 = bf16[8,16]{1,0} parameter(0)
+  ROOT %all-gather.1 = bf16[32,16]{1,0} all-gather(%a.1), channel_id=3, replica_groups={{0,1,2,3}}
+}, execution_thread="sparsecore"
+
+%apart (a.2: bf16[8,16]) -> bf16[32,16] {
+  %a.2 = bf16[8,16]{1,0} parameter(0)
+  ROOT %call.1 = bf16[32,16]{1,0} custom-call(%a.2), called_computations={%inside}
+}, execution_thread="sparsecore"
+
+ENTRY %main (p.0: bf16[8,16]) -> bf16[32,16] {
+  %p.0 = bf16[8,16]{1,0} parameter(0)
+  %start = ((bf16[8,16]{1,0}), bf16[32,16]{1,0}) async-start(%p.0), calls=%apart
+  ROOT %done = bf16[32,16]{1,0} async-done(%start)
+}
+"""
+
+
+def test_a_collective_of_the_sparse_cores_is_counted() -> None:
+    found = measure(parse(SPARSE), 4)
+    assert found.collectives == (Collective("all-gather", 1, 3 * 2 * 8 * 16),)
+    # Read once and written once, whoever does it.
+    assert found.hbm_bytes == 2 * 8 * 16 + 2 * 32 * 16

@@ -23,6 +23,9 @@ _INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.\-]+) = ")
 _OPCODE = re.compile(r"\s*([a-z][\w\-]*)\(")
 _NAME = re.compile(r"%([\w.\-]+)")
 _INDEX = re.compile(r"\bindex=(\d+)")
+_SEVERAL = {"conditional": "branch_computations", "custom-call": "called_computations"}
+"""Operations that run other computations, and where those are listed: a collective that is done by
+sparse cores is in the computation of a call."""
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 
 
@@ -85,7 +88,9 @@ class Module:
     @cached_property
     def fused(self) -> frozenset[str]:
         """Computations inside of another's operation, whose values have no place in memory."""
-        begun = [one.called("calls") for _, one in self.all() if one.opcode == "fusion"]
+        kinds = ("fusion", "custom-call")
+        outer = [one for _, one in self.all() if one.opcode in kinds]
+        begun = [called for one in outer for called, _ in _calls(one, self)]
         found: set[str] = set()
         while begun:
             name = begun.pop()
@@ -177,10 +182,9 @@ def _calls(one: Instruction, module: Module) -> Iterator[tuple[str, int]]:
         yield one.called("body"), _trips(one, module)
     elif one.opcode in ("fusion", "call", "async-start"):
         yield one.called("calls") or one.called("to_apply"), 1
-    elif one.opcode == "conditional":
-        branches = re.search(r"branch_computations=\{([^}]*)\}", one.rest)
-        names = _NAME.findall(branches[1]) if branches else []
-        yield from ((name, 1) for name in names)
+    elif one.opcode in _SEVERAL:
+        listed = re.search(rf"{_SEVERAL[one.opcode]}=\{{([^}}]*)\}}", one.rest)
+        yield from ((name, 1) for name in _NAME.findall(listed[1] if listed else ""))
 
 
 def _trips(one: Instruction, module: Module) -> int:
