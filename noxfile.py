@@ -27,7 +27,7 @@ OTHER_ANSWERS = ("ci=github", "ci=cloudbuild", "framework=torch_tpu")
 IMAGE = "tests/rehearsal/image"
 CLUSTER = ("tests/rehearsal/plane", "tests/rehearsal/kubelet")
 ENDS = tuple(f"tests/rehearsal/kubelet/test_{name}.py" for name in ("training", "troubles"))
-TAKES_WORDS = {"checkpoint", "gains", "presets", "scan"}
+TAKES_WORDS = {"checkpoint", "gains", "preflight", "presets", "scan"}
 ALONE = (
     *("-v", "-ra", "--rootdir=tests/rehearsal", "--confcutdir=tests/rehearsal"),
     *("-p", "no:cacheprovider"),
