@@ -131,16 +131,9 @@ def main() -> None:
         found = role(__file__, "saving", folder, *words)
         files = [file for file in Path(folder).glob("step-*/*") if file.is_file()]
         size = sum(file.stat().st_size for file in files) / len(set(file.parent for file in files))
-        built = {
-            (of, how): role(__file__, "building", folder, of, how, *words)["seconds"]
-            for of in ("restored", "fresh")
-            for how in ("serially", "ahead")
-        }
-    tell(found, size)
-    table("seconds until the state is there", [(" ".join(k), [v], "s") for k, v in built.items()])
-    for of in ("restored", "fresh"):
-        part = built[of, "ahead"] / built[of, "serially"]
-        ratio(f"{of}: read ahead / one by one", part, "below 1")
+        tell(found, size)
+        for of in ("restored", "fresh"):
+            tell_built(folder, of, words)
 
 
 def tell(found: dict[str, Any], size: float) -> None:
@@ -152,6 +145,16 @@ def tell(found: dict[str, Any], size: float) -> None:
     table("memory", [("more while saving", [more / GB], "GB")])
     ratio("blocked / at once", median(found["blocked"]) / median(found["at_once"]), "at most 0.2")
     ratio("more memory while saving / checkpoint", more / size, "at most 1.1")
+
+
+def tell_built(folder: str, of: str, words: list[str]) -> None:
+    serially, ahead = (
+        role(__file__, "building", folder, of, how, *words)["seconds"]
+        for how in ("serially", "ahead")
+    )
+    rows = [("one by one", [serially], "s"), ("read ahead", [ahead], "s")]
+    table(f"seconds until a {of} model's state is there", rows)
+    ratio("read ahead / one by one", ahead / serially, "below 1")
 
 
 ROLES = {"saving": saving, "building": building}

@@ -34,9 +34,10 @@ def run(rows, of, gradient, look):
 
 
 def scattered(rows, of):
-    xs.mark_sharding(rows, mesh, tuple("fsdp" if i == cut else None for i in range(2)))
+    spec = tuple("fsdp" if i == cut else None for i in range(2))
+    xs.mark_sharding(rows, mesh, spec)
     xs.mark_sharding(of, mesh, (("data", "fsdp"), None))
-    return look_up(rows, of, Layout(mesh, cut), torch.float32)
+    return look_up(rows, of, Layout(mesh, spec), torch.float32)
 
 
 expected = run(table.clone(), tokens, above, lambda rows, of: F.embedding(of, rows))

@@ -14,17 +14,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+Spec = tuple[str | None, ...]
+"""The axis of the mesh that each dimension is cut over."""
 CHANNEL = 1000
 """Of the only collective that the compiler does not number itself."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """`mesh` has the axes data and fsdp. Batches are cut over both, and the table's dimension `cut`
-    over the second."""
+    """`mesh` has the axes data and fsdp. Batches are cut over both, the table over the second."""
 
     mesh: Any
-    cut: int
+    table: Spec
 
     @property
     def groups(self) -> list[list[int]]:
@@ -76,15 +77,13 @@ def _scattered(rows: Tensor, layout: Layout, shape: torch.Size) -> Tensor:
         xla_model.REDUCE_SUM,
         rows,
         1.0,
-        layout.cut,
+        layout.table.index("fsdp"),
         len(groups[0]),
         groups,
         pin_layout=False,
         channel_id=CHANNEL,
         use_global_device_ids=True,
     )
-    spec = ("data", *("fsdp" if i == layout.cut else None for i in range(len(shape))))
-    whole = xs.disable_manual_sharding(
-        part[None], spec, (len(groups), *shape), mesh=layout.mesh
-    ).global_tensor
+    spec, several = ("data", *layout.table), (len(groups), *shape)
+    whole = xs.disable_manual_sharding(part[None], spec, several, mesh=layout.mesh).global_tensor
     return whole.sum(0)

@@ -22,9 +22,8 @@ from ._ahead import ahead, state
 from ._attention import attend
 from ._base import Reader, decay_groups, remat, seed_optimizer
 from ._compiled import Compiled
-from ._lookup import Layout, look_up
+from ._lookup import Layout, Spec, look_up
 
-Spec = tuple[str | tuple[str, ...] | None, ...]
 BATCH = ("data", "fsdp")
 
 
@@ -189,11 +188,12 @@ class Xla:
 
     def _look_up(self, model: Transformer, tokens: Tensor) -> Tensor:
         """The gradient of the rows is cut like their table before the head's is added to it: else
-        sixteen devices gather a whole one in float32."""
+        sixteen devices gather a whole one in float32. Where a batch has more tokens than there are
+        rows, that takes more than telling the partitioner how it lies."""
         table = model.embedding.weight
         spec = self._spec(tuple(table.shape))
         if "fsdp" in spec and self._fsdp > 1 and tokens.numel() > len(table):
-            return look_up(table, tokens, Layout(self._mesh, spec.index("fsdp")), model.dtype)
+            return look_up(table, tokens, Layout(self._mesh, spec), model.dtype)
         table = self._xs.mark_sharding_with_gradients(table, self._mesh, spec)
         return F.embedding(tokens, table)
 

@@ -18,7 +18,6 @@ POLL_SECONDS = 10
 OVERLAP_SECONDS = 60
 SILENT_SECONDS = 3600
 """How long the cluster may be out of reach before watching gives up; the job goes on meanwhile."""
-
 IMAGE_SECONDS = 300
 """How long an image may be missing: a right to read it takes minutes until it holds everywhere."""
 
@@ -90,7 +89,7 @@ class Watch:
     def _tell(self, job: Job) -> None:
         state = (job.deployment, job.status)
         if state != self._state:
-            self._state = state
+            self._state, self._imageless_since = state, None
             self.desk.say(
                 f"run {self.desk.run}: {job.deployment}, {job.status} {job.message}".strip()
             )

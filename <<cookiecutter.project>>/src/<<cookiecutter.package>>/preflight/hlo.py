@@ -88,8 +88,7 @@ class Module:
     @cached_property
     def fused(self) -> frozenset[str]:
         """Computations inside of another's operation, whose values have no place in memory."""
-        kinds = ("fusion", "custom-call")
-        outer = [one for _, one in self.all() if one.opcode in kinds]
+        outer = [one for _, one in self.all() if one.opcode in ("fusion", "custom-call")]
         begun = [called for one in outer for called, _ in _calls(one, self)]
         found: set[str] = set()
         while begun:
