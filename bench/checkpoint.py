@@ -6,9 +6,9 @@
 
 100 million parameters with AdamW on four virtual devices, to a local folder. The loop is blocked by
 the copy from the device, and by the checkpoint before where that is still being written. Restoring
-and the start of a fresh model are measured in processes of their own, from opening the folder to
-the state on the devices. Virtual devices live in this machine's memory, beside the copy that is
-being written. `idle` trains no step in between, which saves the memory that a step takes.
+is measured in a process of its own, from opening the folder to the state on the devices. Virtual
+devices live in this machine's memory, beside the copy that is being written. `idle` trains no step
+in between, which saves the memory that a step takes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import resource
 import sys
 import tempfile
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -107,15 +106,10 @@ def saving(folder: Path, words: list[str]) -> dict[str, Any]:
     return {**found, "parameters": run.shape.parameters, "after": peak()}
 
 
-def building(folder: Path, words: list[str]) -> dict[str, Any]:
-    """The state on the devices, of a fresh model or of the checkpoint in the folder; values are
-    read ahead as a run does it, or one by one."""
-    of, how, *settings = words
-    run = Run.opened(folder, settings)
-    if how == "serially":
-        module("accelerator.xla").ahead = lambda read, wanted: nullcontext(read)
+def restoring(folder: Path, words: list[str]) -> dict[str, Any]:
+    run = Run.opened(folder, words)
     began = time.perf_counter()
-    trainer = run.trainer(run.store.restore() if of == "restored" else None)
+    trainer = run.trainer(run.store.restore())
     next(iter(trainer.model.parameters())).sum().item()
     return {"seconds": time.perf_counter() - began}
 
@@ -131,33 +125,22 @@ def main() -> None:
         found = role(__file__, "saving", folder, *words)
         files = [file for file in Path(folder).glob("step-*/*") if file.is_file()]
         size = sum(file.stat().st_size for file in files) / len(set(file.parent for file in files))
-        tell(found, size)
-        for of in ("restored", "fresh"):
-            tell_built(folder, of, words)
+        restored = role(__file__, "restoring", folder, *words)["seconds"]
+    tell(found, size, restored)
 
 
-def tell(found: dict[str, Any], size: float) -> None:
+def tell(found: dict[str, Any], size: float, restored: float) -> None:
     more = found["after"] - found["before"]
     print(f"{found['parameters']:,} parameters, a checkpoint of {size / GB:.2f} GB")
     names = {"copy": "copy from the device", "blocked": "loop blocked", "at_once": "saved at once"}
     rows = [(names[key], found[key], "s") for key in names]
-    table("seconds", rows)
+    table("seconds", [*rows, ("restored", [restored], "s")])
     table("memory", [("more while saving", [more / GB], "GB")])
     ratio("blocked / at once", median(found["blocked"]) / median(found["at_once"]), "at most 0.2")
     ratio("more memory while saving / checkpoint", more / size, "at most 1.1")
 
 
-def tell_built(folder: str, of: str, words: list[str]) -> None:
-    serially, ahead = (
-        role(__file__, "building", folder, of, how, *words)["seconds"]
-        for how in ("serially", "ahead")
-    )
-    rows = [("one by one", [serially], "s"), ("read ahead", [ahead], "s")]
-    table(f"seconds until a {of} model's state is there", rows)
-    ratio("read ahead / one by one", ahead / serially, "below 1")
-
-
-ROLES = {"saving": saving, "building": building}
+ROLES = {"saving": saving, "restoring": restoring}
 
 if __name__ == "__main__":
     main()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -19,7 +19,6 @@ from ..checkpoint import Entry, Piece, State
 from ..config import Config, Train
 from ..group import Group
 from ..model import Transformer
-from ._ahead import Part, ahead, state
 from ._base import Reader, decay_groups, dtype_of, remat, seed_optimizer
 
 
@@ -40,10 +39,6 @@ class Native:
         if self._mesh is not None:
             _shard(model, self._mesh, train)
         model.to_empty(device=self.kind)
-        with ahead(read, state(_parts(model))) as read_soon:
-            return self._filled(model, train, read_soon)
-
-    def _filled(self, model: Transformer, train: Train, read: Reader) -> AdamW:
         for name, parameter in model.named_parameters():
             _fill(parameter, read, f"model.{name}")
         remat(model, train, _checkpoint)
@@ -100,14 +95,6 @@ def _shard(model: Transformer, mesh: DeviceMesh, train: Train) -> None:
     for block in model.blocks:
         fully_shard(block, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh, mp_policy=policy)
-
-
-def _parts(model: nn.Module) -> Iterator[Part]:
-    """What this process holds of each parameter."""
-    for name, parameter in model.named_parameters():
-        local, offset = _local(parameter)
-        if local.numel():
-            yield name, offset, tuple(local.shape)
 
 
 def _local(tensor: Tensor) -> tuple[Tensor, tuple[int, ...]]:

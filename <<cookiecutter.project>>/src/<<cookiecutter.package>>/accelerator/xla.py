@@ -18,7 +18,6 @@ from ..config import Config, Train
 from ..errors import NotFound
 from ..group import Group
 from ..model import Attention, Transformer
-from ._ahead import ahead, state
 from ._attention import attend
 from ._base import Reader, decay_groups, remat, seed_optimizer
 from ._compiled import Compiled
@@ -93,14 +92,6 @@ class Xla:
         self._compiled, self._keeps = compiled, keeps
 
     def prepare(self, model: Transformer, train: Train, read: Reader) -> AdamW:
-        whole = [
-            (name, (0,) * value.dim(), tuple(value.shape))
-            for name, value in model.named_parameters()
-        ]
-        with ahead(read, state(whole)) as read_soon:
-            return self._prepare(model, train, read_soon)
-
-    def _prepare(self, model: Transformer, train: Train, read: Reader) -> AdamW:
         for name, module, key in _parameters(model):
             value = self._sharded(read, f"model.{name}", tuple(getattr(module, key).shape))
             parameter = torch.nn.Parameter(value)
