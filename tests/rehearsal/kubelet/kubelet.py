@@ -74,7 +74,7 @@ class Kubelet:
             for pod in pods:
                 pod.shut_down(notice)
             for pod in pods:
-                pod.over.wait(notice)
+                pod.told.wait(notice)
         self.lose(name)
 
     def lose(self, name: str) -> None:

@@ -20,10 +20,11 @@ GRACE_SECONDS = 30
 
 
 class Pod:
-    """Runs in its own threads from `start` on; `over` is set when nothing of it runs any more."""
+    """Runs in its own threads from `start` on; `over` is set when nothing of it runs any more,
+    `told` when the API server knows all of it."""
 
     def __init__(self, desk: Desk, body: Object) -> None:
-        self.body, self.over = body, threading.Event()
+        self.body, self.over, self.told = body, threading.Event(), threading.Event()
         self._desk, self._stopping = desk, Stopping()
         self._dirty = threading.Event()
         self._began = stamp()
@@ -94,6 +95,7 @@ class Pod:
             deleting = self._deleting
         self._dirty.set()
         telling.join()
+        self.told.set()
         if deleting:
             self._remove()
 
