@@ -9,6 +9,8 @@ import pytest
 
 from rehearsal.ops.life import Life, part, simulated
 from rehearsal.ops.simulation import Fault
+from rehearsal.ops.simulation.kubernetes import Kubernetes
+from rehearsal.ops.simulation.refusal import Refusal
 from rehearsal.ops.test_crash import assert_nothing_left, refuse_all
 
 
@@ -141,6 +143,23 @@ def test_a_cluster_out_of_reach_for_an_hour_ends_watching_not_the_job(life: Life
     life.cloud.faults.add(Fault("timeout-before", method="GET rayjobs", nth=20, times=10_000))
     assert failed(life).exit_code == 7
     assert "rayjobs tpu-training/tpu-training" in life.cloud.ours()
+
+
+def test_a_pod_that_its_node_does_not_know_yet_ends_nothing(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kubelet then answers as if there were no such pod."""
+    log, unknown = Kubernetes.log, iter(range(3))
+
+    def at_first_none(self: Kubernetes, pod: str, seconds: int | None) -> str:
+        if next(unknown, None) is not None:
+            raise Refusal(404, f'pod "{pod}" not found')
+        return log(self, pod, seconds)
+
+    monkeypatch.setattr(Kubernetes, "log", at_first_none)
+    begin(life, seconds=300)
+    assert life.watch().succeeded
+    assert next(unknown, None) is None
 
 
 def test_a_job_that_is_not_there_is_exit_code_3(life: Life) -> None:

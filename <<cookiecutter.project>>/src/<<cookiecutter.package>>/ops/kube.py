@@ -13,7 +13,7 @@ from kubernetes import client
 
 from ..errors import InputError
 from .faults import GarbledError
-from .remote import Remote
+from .remote import Missing, Remote
 
 NAMESPACE = "default"
 FIELD_MANAGER = "ops"
@@ -78,12 +78,15 @@ class Kube:
     def log(self, pod: str, seconds: int | None = None) -> str:
         """A pod's log, each line with its time; `seconds`: only what is newer than that.
 
-        Empty where the container has not started.
+        Empty where the container has not started, and where its node does not know the pod yet, or
+        any more.
         """
         read = self._core.read_namespaced_pod_log
         options: dict[str, Any] = {"timestamps": True, "since_seconds": seconds}
         try:
             return str(self._ask(f"read the log of {pod}", read, pod, NAMESPACE, **options) or "")
+        except Missing:
+            return ""
         except InputError as refusal:
             if "is waiting to start" in refusal.what:
                 return ""
