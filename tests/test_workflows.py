@@ -190,3 +190,20 @@ def test_what_ops_needs_is_part_of_what_the_project_needs(project: Path) -> None
     settings = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))
     assert set(settings["dependency-groups"]["ops"]) <= set(settings["project"]["dependencies"])
     assert json.dumps(settings).count("matplotlib") == 2
+
+
+@pytest.mark.parametrize(
+    ("generation", "framework", "judged"),
+    [
+        ("v5e", "torch_xla", True),
+        ("v4", "torch_xla", False),  # the compiler sees its chips otherwise than torch_xla
+        ("v5e", "torch_tpu", False),
+    ],
+)
+def test_a_step_is_judged_in_ci_where_it_can_be(
+    oven: Oven, tmp_path: Path, generation: str, framework: str, judged: bool
+) -> None:
+    made = oven.bake(tmp_path, generation=generation, framework=framework)
+    assert ("preflight" in workflow(made, "ci")["jobs"]) is judged
+    (script,) = (step["args"][-1] for step in build(made, "ci")["steps"])
+    assert ("preflight" in script) is judged
