@@ -16,7 +16,7 @@ from << cookiecutter.package >>.ops.report import MOST_POINTS, Report, _points
 from << cookiecutter.package >>.ops.startup import startup
 from << cookiecutter.package >>.ops.summaries import append, picture, run_markdown, sweep_markdown
 
-PULLS = ("1m2.5s", "850ms", "4s")
+PULLS = ("42.5s (1m2.5s including waiting)", "850ms (12s including waiting)", "4s")
 REPORT = Report(
     run="run-1",
     state="succeeded",
@@ -62,14 +62,16 @@ def test_a_start_is_told_as_far_as_it_is_known() -> None:
             "rayJobInfo": {"startTime": "2026-01-01T00:01:34Z"},
         }
     }
-    pulls = [f'Successfully pulled image "train" in {took} (9m9s incl. waiting)' for took in PULLS]
+    pulls = [f'Successfully pulled image "train" in {took}. Image size: 9 bytes.' for took in PULLS]
     events = [{"message": text} for text in (*pulls, "Created pod: x")]
     began = datetime(2026, 1, 1, 0, 1, 40, tzinfo=UTC).timestamp()
     summary = {"started_at": began, "phases": {"first_step": 40.5, "device": 2.0, "upload": 1.0}}
     assert startup(job, events, summary) == (
-        *(("pods", 90.0), ("job", 4.0), ("workers", 6.0), ("image", 62.5)),
+        *(("pods", 90.0), ("of_it_image", 62.5), ("job", 4.0), ("workers", 6.0)),
         *(("device", 2.0), ("first_step", 40.5)),
     )
+    later = startup(job, [], summary | {"attempt": 2})
+    assert later == (("pods", 90.0), ("job", 4.0), ("device", 2.0), ("first_step", 40.5))
     assert startup(None, [], {}) == ()
     assert startup({"status": {"startTime": "soon"}}, [], {"started_at": began}) == ()
 

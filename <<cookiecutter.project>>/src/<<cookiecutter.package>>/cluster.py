@@ -183,6 +183,7 @@ def _train_function(settings: dict[str, Any]) -> dict[str, Any]:
             settings["config"],
             notice=lambda: ray.train.get_preemption_info() is not None,
             wanted=lambda: ray.get(wish.ended.remote()),
+            attempt=lambda: ray.get(wish.attempt.remote()),
         )
     except Agreed as agreed:
         # Returned, not raised: Ray would start all workers again for what no retry mends.

@@ -30,6 +30,7 @@ def train_worker(
     config: Config,
     notice: Callable[[], bool] = lambda: False,
     wanted: Callable[[], bool] = lambda: False,
+    attempt: Callable[[], int] = lambda: 1,
     bar: bool = False,
 ) -> dict[str, Any]:
     """Trains until the last step, or until asked to end; the run's summary.
@@ -37,7 +38,8 @@ def train_worker(
     Raises Agreed, on all workers, for what no retry mends: hardware that is not there, data or
     checkpoints that cannot be used, storage that refuses.
     """
-    started_at, phases, group = time.time(), Phases(), Group()
+    phases, group = Phases(), Group()
+    start_up = {"started_at": time.time(), "attempt": attempt() if group.rank == 0 else 0}
     with ExitStack() as stack:
         with phases("device"):
             accelerator = group.together(lambda: open_accelerator(config, group))
@@ -61,7 +63,7 @@ def train_worker(
             config, trainer, stream, store, telemetry, Stop(group, notice, wanted), phases, mirror
         )
         done = loop.run(start)
-    summary = _summary(config, shape, loop, start, done) | {"started_at": started_at}
+    summary = _summary(config, shape, loop, start, done) | start_up
     if group.rank == 0:
         (mirror.folder / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n")
         mirror.push()

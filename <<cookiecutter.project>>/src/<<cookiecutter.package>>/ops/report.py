@@ -63,15 +63,15 @@ def gather(desk: Desk, prices: Prices) -> Report:
     """Raises Refused where the bucket cannot be read, Failure."""
     config, folder = desk.config, desk.config.run.folder
     # First: who is not logged in learns it here, and not as a fault of the bucket.
-    job = _job(desk)
+    job = None if _here(folder) else _job(desk)
     texts = storage.read_all(f"{folder}/{METRICS}")
     rows = read_rows(texts[0]) if texts else []
     path, checkpoint = _checkpoint(folder)
     begun, ended = (started_at(job), _end(desk, job)) if job else (None, None)
-    chip_hours, usd = _spent(desk, prices)
+    chip_hours, usd = (0.0, 0.0) if _here(folder) else _spent(desk, prices)
     return Report(
         run=desk.run,
-        state=_state(job),
+        state="trained on this machine" if _here(folder) else _state(job),
         slice=f"{config.hardware.slices} x {config.hardware.generation} {config.hardware.topology}",
         chips=config.hardware.slice.chips * config.hardware.slices,
         step=rows[-1]["step"] + 1 if rows else 0,
@@ -87,6 +87,11 @@ def gather(desk: Desk, prices: Prices) -> Report:
         checkpoint=path,
         folder=folder,
     )
+
+
+def _here(folder: str) -> bool:
+    """No job in a cluster writes to this machine."""
+    return "://" not in folder
 
 
 def _points(rows: Sequence[Row]) -> tuple[tuple[int, float], ...]:
