@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -44,11 +47,23 @@ def train(
     if dry_run:
         return show(_plan(settings), as_json, _plan_text)
     summary = _run(settings, local, in_process)
-    summary["go_on"] = f"train --set train.steps={2 * settings.train.steps}" + local * " --local"
+    summary["go_on"] = _go_on(
+        config,
+        [*overrides, f"train.steps={2 * settings.train.steps}"],
+        [*["--local"] * local, *["--in-process"] * in_process],
+    )
     show(summary, as_json, _summary_text)
     if summary["steps"] < summary["of_steps"]:
         raise typer.Exit(ASKED_TO_END)
     return None
+
+
+def _go_on(config: Path, overrides: Sequence[str], options: Sequence[str]) -> str:
+    """The same command; of overrides of one key the last one counts."""
+    last = {override.partition("=")[0].strip(): override for override in overrides}
+    file = [] if config == CONFIG else ["--config", str(config)]
+    sets = [word for override in last.values() for word in ("--set", override)]
+    return shlex.join(["train", *file, *sets, *options])
 
 
 def _run(settings: Config, local: bool, in_process: bool) -> dict[str, Any]:
