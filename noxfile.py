@@ -183,7 +183,8 @@ def bench(session: nox.Session) -> None:
     names = [path.stem for path in sorted((ROOT / "bench").glob("*.py")) if path.stem != "common"]
     chosen = list(itertools.takewhile(names.__contains__, session.posargs))
     words = session.posargs[len(chosen) :]
-    if words and not (chosen and TAKES_WORDS.issuperset(chosen)):
+    asked = chosen and words == ["--help"]
+    if words and not asked and not (chosen and TAKES_WORDS.issuperset(chosen)):
         session.error(f"no measurement {words[0]}; choose of {', '.join(names)}")
     python, where = project_python(session)
     for name in chosen or names:

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from common import PACKAGE, ratio, role, table
+from common import PACKAGE, begin, ratio, role, table
 
 ROUNDS = 3
 MODEL = ("model.preset=125m", "model.layers=15")
@@ -143,4 +143,4 @@ def tell(found: dict[str, Any], size: float, restored: float) -> None:
 ROLES = {"saving": saving, "restoring": restoring}
 
 if __name__ == "__main__":
-    main()
+    begin(main)

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 PROJECT = Path(os.environ.get("PROJECT", "."))
 PACKAGE = os.environ.get("PACKAGE", "tpu_training")
+
+
+def begin(main: Callable[[], None]) -> None:
+    """A measurement's main function; `--help` is its module's text, a wrong setting one message."""
+    if "--help" in sys.argv:
+        print(sys.modules["__main__"].__doc__)
+        return
+    failure = importlib.import_module(f"{PACKAGE}.errors").Failure
+    try:
+        main()
+    except failure as fault:
+        sys.exit(f"error: {fault}")
 
 
 def words(folder: Path, **changed: object) -> list[str]:

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import PACKAGE, ratio, role, table, train
+from common import PACKAGE, begin, ratio, role, table, train
 
 STEPS = 40
 
@@ -48,4 +48,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    begin(main)

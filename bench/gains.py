@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from common import PACKAGE
+from common import PACKAGE, begin
 from presets import (
     GIB,
     SEQUENCES,
@@ -129,4 +129,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    begin(main)

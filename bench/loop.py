@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from common import PACKAGE, ratio, role, table, train
+from common import PACKAGE, begin, ratio, role, table, train
 
 STEPS, ROUNDS, DEVICES = 40, 3, 4
 
@@ -130,4 +130,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    begin(main)

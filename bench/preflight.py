@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from common import PACKAGE, PROJECT, ratio, table
+from common import PACKAGE, PROJECT, begin, ratio, table
 from presets import VOCABULARY, settings, studying
 
 SMALL = ("model.preset=tiny", "model.layers=1", "train.sequence_length=4096", "train.batch_size=64")
@@ -121,4 +121,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    begin(main)

@@ -13,7 +13,7 @@ import importlib
 import sys
 from typing import Any
 
-from common import PACKAGE, PROJECT
+from common import PACKAGE, PROJECT, begin
 from reference.run import figures as of_jax
 from reference.run import part
 
@@ -140,4 +140,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    begin(main)

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from zlib import crc32
 
-from common import PROJECT
+from common import PROJECT, begin
 from gains import HEAD, cells
 from presets import one_of, settings
 
@@ -49,4 +49,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    begin(main)

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from common import ratio, table, train
+from common import begin, ratio, table, train
 
 ROUNDS = 2
 IMPORTS = """
@@ -74,4 +74,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    begin(main)

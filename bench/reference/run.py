@@ -66,7 +66,7 @@ def _content(file: Path) -> str:
 def kept(kind: str, matters: list[Any], make: Callable[[], Any]) -> Any:
     """Figures that were made before of the same, or those that are made now."""
     name = hashlib.sha256(json.dumps(matters, sort_keys=True).encode()).hexdigest()[:32]
-    return part("results").remembered(f"{kind}-{name}", make)
+    return part("results").remembered(f"{kind}-{name}", make, print)
 
 
 def _compiled(wanted: dict[str, Any], folder: Path) -> Any:
