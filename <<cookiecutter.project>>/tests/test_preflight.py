@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +15,10 @@ from << cookiecutter.package >>.errors import InputError, NotFound, Refused
 from << cookiecutter.package >>.ops import preflight_picture, preflight_texts
 from << cookiecutter.package >>.preflight import environment, faults, study, topology
 from << cookiecutter.package >>.preflight.bound import bound, usd_per_billion_tokens
-from << cookiecutter.package >>.preflight.figures import (
-    Figures,
-    from_json,
-    line,
-    refusal,
-    to_json,
-)
+from << cookiecutter.package >>.preflight.figures import Figures, line, refusal
+from << cookiecutter.package >>.preflight.program import BETWEEN
 from << cookiecutter.package >>.preflight.remedies import remedies
+from << cookiecutter.package >>.preflight.results import remembered
 from << cookiecutter.package >>.preflight.verdict import Price, as_dict, exceeded, too_large, verdict
 from << cookiecutter.package >>.settings import load
 from << cookiecutter.package >>.slices import find
@@ -45,6 +42,11 @@ def figures(**changed: object) -> Figures:
     return replace(plain, **changed)  # type: ignore[arg-type]
 
 
+def test_what_goes_between_slices_is_no_load_of_ici() -> None:
+    sent = {"all-gather": (3.0, 2e9), BETWEEN: (1.0, 7e9)}
+    assert figures(collectives=sent).sent_bytes == 2e9
+
+
 def test_the_bound_is_the_slowest_of_three() -> None:
     found = bound(find("v5e", "2x2"), flops=197e12, hbm_bytes=819e9 / 2, sent_bytes=50e9)
     assert found.parts == pytest.approx({"compute": 1.0, "HBM": 0.5, "ICI": 0.25})
@@ -66,8 +68,38 @@ def test_the_compilers_refusal_is_read() -> None:
     assert refusal("INVALID_ARGUMENT: something else") is None
 
 
-def test_figures_come_back_from_json() -> None:
-    assert from_json(to_json(figures())) == figures()
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return environment.cache()
+
+
+def not_made() -> Figures:
+    raise AssertionError("it was kept")
+
+
+def test_figures_are_kept(cache: Path) -> None:
+    assert remembered("a", figures, print) == figures()
+    assert remembered("a", not_made, print) == figures()
+    assert [file.name for file in (cache / "results").iterdir()] == ["a.json"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", '{"limit": 0, "depths": [2]}', '{"limit": "x", "depths": [2]}', '{"limit": 1}'],
+)
+def test_what_is_no_result_is_made_again(cache: Path, content: str) -> None:
+    (cache / "results").mkdir(parents=True)
+    (cache / "results" / "a.json").write_text(content, "utf-8")
+    assert remembered("a", figures, print) == figures()
+
+
+def test_a_result_that_cannot_be_kept_is_told_and_given(cache: Path) -> None:
+    cache.parent.mkdir(exist_ok=True)
+    cache.write_text("a file where a folder should be", "utf-8")
+    said: list[str] = []
+    assert remembered("a", figures, said.append) == figures()
+    assert "cannot be kept" in said[0]
 
 
 def test_the_line_through_two_depths() -> None:
@@ -103,9 +135,14 @@ def test_a_line_is_drawn_only_where_memory_grows_evenly(
     assert len(found.depths) == (1 if 16 in compiled else 2)
 
 
-def test_a_refusal_at_one_depth_is_one_for_all() -> None:
-    refused = Figures(16.0, needed=20.0, depths=(4,))
-    assert line(figures(depths=(2,)), refused, 8).needed == 20.0
+@pytest.mark.parametrize(("low", "high", "needed"), [(12.0, 20.0, 36.0), (18.0, 20.0, 24.0)])
+def test_a_refusal_at_one_depth_goes_on_along_the_line(
+    low: float, high: float, needed: float
+) -> None:
+    fits = Figures(16.0, {"temporary": low}, depths=(2,))
+    shallow = fits if low < 16 else Figures(16.0, needed=low, depths=(2,))
+    found = line(shallow, Figures(16.0, needed=high, depths=(4,)), 8)
+    assert (found.needed, found.depths) == (needed, (2, 4))
 
 
 def test_what_is_kept_goes_by_what_the_figures_depend_on() -> None:
@@ -119,6 +156,19 @@ def test_what_is_kept_goes_by_what_the_figures_depend_on() -> None:
         "hardware.fsdp=2",
     ):
         assert study.key(one) != study.key(load_with(setting)), setting
+
+
+def test_a_file_that_the_model_takes_in_makes_another_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(study.PACKAGE, tmp_path / "package", ignore=shutil.ignore_patterns("ops"))
+    monkeypatch.setattr(study, "PACKAGE", tmp_path / "package")
+    before = study.key(load_with())
+    (tmp_path / "package" / "ops").mkdir()
+    (tmp_path / "package" / "ops" / "verb.py").touch()
+    assert study.key(load_with()) == before
+    (tmp_path / "package" / "layers.py").touch()
+    assert study.key(load_with()) != before
 
 
 def load_with(*changes: str) -> Config:
@@ -180,10 +230,42 @@ def test_remedies_are_those_that_the_compiler_took() -> None:
     assert len(tried) < 12
 
 
+@pytest.mark.parametrize(("share", "fits"), [(0.9, False), (0.4, True)])
+def test_a_remedy_keeps_the_limit_of_run_toml(share: float, fits: bool) -> None:
+    config = load_with("train.batch_size=64", "preflight.hbm_share=0.5")
+    seen = figures(limit=1.0, memory={"temporary": share})
+    found = remedies(config, Figures(1.0, needed=5.0), lambda one: seen, print)
+    assert found and all(one.fits is fits for one in found)
+
+
+def test_topologies_that_cannot_be_enough_are_not_tried() -> None:
+    config = load_with("train.batch_size=256")
+    tried: list[str] = []
+
+    def judge(one: Config) -> Figures:
+        tried.append(one.hardware.topology)
+        return figures()
+
+    remedies(config, Figures(1.0, needed=9.0), judge, print)
+    assert [one for one in tried if one != "2x2"] == ["8x8"]
+
+
+@pytest.mark.parametrize(
+    ("figure", "word"),
+    [("flops", "topology"), ("hbm_bytes", "topology"), ("ici", "train.accumulation")],
+)
+def test_what_shortens_a_step_depends_on_what_bounds_it(figure: str, word: str) -> None:
+    numbers = {"flops": 0.0, "hbm_bytes": 0.0} | ({figure: 1e18} if figure != "ici" else {})
+    slow = figures(**numbers, collectives={"all-gather": (1.0, 1e15)} if figure == "ici" else {})
+    failure = exceeded(verdict(load_with("preflight.step_seconds=0.5"), slow, 257, None))
+    assert failure and word in failure.remedy
+
+
 def result(*found: Figures) -> dict[str, object]:
     slices = [verdict(load_with(), one, 257, Price("on-demand", 1.2, True)) for one in found]
     return {
         "model": "tiny",
+        "parameters": slices[0].parameters,
         "tokens_per_step": 16,
         "prices_checked": "2025-11-01",
         "slices": [as_dict(one) for one in slices],
@@ -194,17 +276,16 @@ def result(*found: Figures) -> dict[str, object]:
 def test_the_table_says_what_is_a_bound_and_what_was_extrapolated() -> None:
     shown = result(figures(depths=(2, 4)), Figures(16.0 * GIB, needed=20.0 * GIB))
     for text in (preflight_texts.text(shown), preflight_texts.markdown(shown)):
-        for part in ("at least", "at most", "Extrapolated from 2 and 4", "NO", "by compute"):
+        for part in ("at least", "at most", "~ extrapolated from 2 and 4", "NO", "by compute"):
             assert part in text
         assert "fits with train.accumulation=2" in text
+        assert "~8.00 GiB of 16.00 GiB" in text and "~20" not in text
 
 
 def test_the_picture_holds_every_slice(tmp_path: Path) -> None:
     shown = result(figures(), Figures(16.0 * GIB, needed=20.0 * GIB))
     preflight_picture.draw(shown, tmp_path / "slices.png")
     assert (tmp_path / "slices.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(InputError, match="png"):
-        preflight_picture.draw(shown, tmp_path / "slices.nothing")
     with pytest.raises(Refused, match="--picture"):
         preflight_picture.draw(shown, tmp_path / "no" / "slices.png")
 
@@ -219,6 +300,21 @@ def test_a_compiler_that_cannot_be_installed_is_told_and_leaves_nothing(
         environment.python(lambda text: None)
     assert caught.value.exit_code == 4
     assert [path.suffix for path in environment.cache().iterdir()] == [".log"]
+
+
+def test_an_environment_whose_python_has_gone_is_made_again(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = environment.place() / "bin"
+    inside.mkdir(parents=True)
+    (inside / "python").symlink_to(cache / "gone")
+    make = "import pathlib, sys; p = pathlib.Path(sys.argv[1]) / 'bin'; p.mkdir(); "
+    make += "(p / 'python').touch()"
+    monkeypatch.setattr(
+        environment, "_commands", lambda folder: [[sys.executable, "-c", make, str(folder)]]
+    )
+    assert environment.python(print).exists()
+    assert list(cache.iterdir()) == [environment.place()]
 
 
 def test_an_environment_is_there_whole_or_not_at_all(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -94,6 +97,50 @@ def test_gradients_between_parts_are_cut_as_their_parameters_are(judged: dict[st
     assert scattered <= 4 * once, "a part does the work of the parts before it"
 
 
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_a_slice_of_one_chip_holds_everything(compiler: None, accumulation: int) -> None:
+    done = preflight("--json", hardware_topology="1x1", train_accumulation=accumulation)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["slices"][0]
+    shape = load(RUN_TOML, [f"{key}={value}" for key, value in SMALL.items()]).model.shape(257)
+    assert found["hbm"]["parts"]["parameters"] == pytest.approx(4 * shape.parameters, rel=0.01)
+    assert not any(one["sent_bytes"] for one in found["collectives"].values())
+
+
+def test_several_slices_exchange_each_chip_s_share_of_the_gradients(compiler: None) -> None:
+    several = {"hardware_topology": "4x4", "hardware_slices": 2, "train_batch_size": 32}
+    done = preflight("--json", **several)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    sent = found["slices"][0]["collectives"]["between slices"]["sent_bytes"]
+    share = 2 * found["parameters"] / 16  # in bfloat16; what is small is padded
+    assert share <= sent < 1.5 * share
+
+
+def running() -> str:
+    """The command lines of all processes."""
+    lines = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # one that has just ended
+            lines.append(file.read_text("utf-8", "replace"))
+    return "\n".join(lines)
+
+
+def test_asked_to_end_it_leaves_no_compiler_and_no_files(compiler: None, tmp_path: Path) -> None:
+    own = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
+    command = [sys.executable, "-m", "<< cookiecutter.package >>.ops.cli", "preflight", "--fresh"]
+    process = subprocess.Popen(
+        [*command, *own], cwd=RUN_TOML.parent, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    while not list(tmp_path.glob("preflight-*/programs.json")):
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.terminate()
+    assert process.wait(timeout=60) == 143
+    assert not list(tmp_path.glob("preflight-*"))
+    assert str(tmp_path) not in running()
+
+
 def test_a_second_call_compiles_nothing(judged: dict[str, Any]) -> None:
     done = preflight("--json", train_steps=7777)
     assert json.loads(done.stdout)["slices"][0] == judged
@@ -115,7 +162,9 @@ def test_a_limit_of_run_toml_fails_it(judged: dict[str, Any], tmp_path: Path) ->
         (("--compare", "v9:2x2"), "no TPU generation"),
         (("--compare", "v5e:3x3"), "no topology"),
         (("--compare", "v4:2x2x1"), "two cores"),
+        (("--compare", "v5e:16x16"), "--compare v5e:16x16"),
         (("--set", "train.batch_size=6"), "does not spread"),
+        (("--picture", "slices.nothing"), ".png or .svg"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_compiled(
@@ -125,6 +174,12 @@ def test_a_mistake_is_told_before_anything_is_compiled(
     assert done.returncode == 2, done.stderr
     assert fragment in done.stderr
     assert "Traceback" not in done.stderr and "compiling" not in done.stderr
+    assert "hardware.accelerator=xla" not in done.stderr, "nobody typed it"
+
+
+def test_a_picture_in_no_folder_is_told_before_anything_is_compiled(tmp_path: Path) -> None:
+    done = preflight("--picture", str(tmp_path / "no" / "slices.png"))
+    assert done.returncode == 3 and "no such folder" in done.stderr
 
 
 def test_an_operation_without_a_form_on_the_chip_is_named_with_its_place(tmp_path: Path) -> None:

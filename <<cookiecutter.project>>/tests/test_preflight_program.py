@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from << cookiecutter.package >>.preflight.hlo import parse
-from << cookiecutter.package >>.preflight.program import Collective, measure
+from << cookiecutter.package >>.preflight.program import BETWEEN, Collective, measure
 
 PROGRAM = """HloModule step, is_scheduled=true
 
@@ -125,6 +125,20 @@ def test_a_matrix_product_written_as_a_convolution(convolution: str, flops: int)
   ROOT {convolution}
 }}"""
     assert measure(parse(text), devices=1).flops == flops
+
+
+def test_what_goes_to_other_slices_is_counted_by_itself() -> None:
+    text = """ENTRY %main (p.0: f32[4,8]) -> f32[4,8] {
+  %p.0 = f32[4,8]{1,0} parameter(0)
+  %after = token[] after-all()
+  %out = (f32[4,8]{1,0}, u32[]{:S(2)}, token[]) send(%p.0, %after), channel_id=3, \
+is_host_transfer=true, frontend_attributes={_xla_megascale_transfer_type="ALL_REDUCE"}
+  %gone = token[] send-done(%out), channel_id=3, is_host_transfer=true
+  %log = (f32[4,8]{1,0}, u32[]{:S(2)}, token[]) send(%p.0, %gone), channel_id=4
+  ROOT %same = f32[4,8]{1,0} copy(%p.0)
+}"""
+    work = measure(parse(text), devices=4)
+    assert work.collectives == (Collective(BETWEEN, 1, 4 * 8 * 4),)
 
 
 def test_what_is_no_program_is_told() -> None:

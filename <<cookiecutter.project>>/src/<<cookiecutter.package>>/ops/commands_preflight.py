@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -12,13 +14,17 @@ import typer
 
 from ..config import Config
 from ..console import show
-from ..errors import InputError
+from ..errors import InputError, NotFound
 from ..options import CONFIG, ConfigOption, JsonOption, SetOption
 from . import opening
 from .clock import WallClock
 from .cost import Prices, read_prices
 from .opening import SummaryOption
 from .voice import Voice
+
+ENDED = 143
+"""Exit code after a signal to end, as shells know it: 128 + SIGTERM."""
+KINDS = (".png", ".svg")
 
 if TYPE_CHECKING:
     from ..preflight.study import Study
@@ -66,17 +72,19 @@ def preflight(
     *ops preflight --compare v6e:2x2 --compare v5p:2x2x1 --picture slices.png*
 
     Exit codes: 0 the step of run.toml compiles, fits and keeps the limits of [preflight]; 2 it does
-    not, or a setting is wrong; 3 torch_xla is not installed; 4 the compiler cannot be installed.
+    not, or a setting is wrong; 3 torch_xla is not installed; 4 the compiler cannot be installed, or
+    a file not written; 6 the compiler broke off; 130 or 143 interrupted: what it compiled is kept.
     """
+    _writable(summary, picture)
     with _study(whole, fresh) as study:
-        cases = [_settings(config, overrides), *(_settings(config, overrides, c) for c in compare)]
+        cases = [_settings(config, overrides), *(_compared(config, overrides, c) for c in compare)]
         prices = read_prices()
         verdicts = [_judge(study, case, prices) for case in cases]
         result = _result(verdicts, prices) | {"remedies": _remedies(study, verdicts[0])}
-    _keep(result, summary, picture)
     from . import preflight_texts
 
     show(result, as_json, preflight_texts.text)
+    _keep(result, summary, picture)
     if failure := _failure(verdicts[0], result["remedies"]):
         raise failure
 
@@ -90,6 +98,8 @@ def _study(whole: bool, fresh: bool) -> Iterator[Study]:
     from ..preflight.study import Study
 
     voice = Voice(WallClock().now)
+    # As Ctrl-C does: the compiler is ended, and its files are removed.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(ENDED))
     try:
         yield Study(voice, whole, fresh)
     except KeyboardInterrupt:
@@ -99,23 +109,36 @@ def _study(whole: bool, fresh: bool) -> Iterator[Study]:
         voice.done()
 
 
-def _settings(config: Path, overrides: Sequence[str], compared: str = "") -> Config:
-    """The step as torch_xla runs it on a slice: that of run.toml, or the one compared with it."""
+def _settings(config: Path, overrides: Sequence[str], *place: str) -> Config:
+    """The step as torch_xla runs it on a slice."""
     from ..preflight.faults import check
 
+    # What is wrong in run.toml or --set is told without the settings that are forced below.
+    opening.settings(config, overrides)
     forced = ["hardware.accelerator=xla", "hardware.virtual_devices=0", "hardware.placement=slice"]
-    if compared:
-        generation, colon, topology = compared.partition(":")
-        if not colon:
-            raise InputError(
-                f"--compare {compared} is no GENERATION:TOPOLOGY",
-                "the command line",
-                "write it like --compare v6e:2x2",
-            )
-        forced += [f"hardware.generation={generation}", f"hardware.topology={topology}"]
-    found = opening.settings(config, [*overrides, *forced])
+    found = opening.settings(config, [*overrides, *forced, *place])
     check(found)
     return found
+
+
+def _compared(config: Path, overrides: Sequence[str], compared: str) -> Config:
+    """The same on another slice. What is wrong there is a fault of `--compare`."""
+    generation, colon, topology = compared.partition(":")
+    if not colon:
+        raise InputError(
+            f"--compare {compared} is no GENERATION:TOPOLOGY",
+            "the command line",
+            "write it like --compare v6e:2x2",
+        )
+    place = (f"hardware.generation={generation}", f"hardware.topology={topology}")
+    try:
+        return _settings(config, overrides, *place)
+    except InputError as error:
+        raise InputError(
+            error.what,
+            f"--compare {compared}",
+            "compare with another slice, or change what is named for all of them with --set",
+        ) from None
 
 
 def _judge(study: Study, config: Config, prices: Prices) -> Verdict:
@@ -153,10 +176,26 @@ def _result(verdicts: Sequence[Verdict], prices: Prices) -> dict[str, Any]:
     own = verdicts[0].config
     return {
         "model": own.model.preset,
+        "parameters": verdicts[0].parameters,
         "tokens_per_step": own.train.tokens_per_step,
         "slices": [as_dict(one) for one in verdicts],
         "prices_checked": prices.checked.isoformat(),
     }
+
+
+def _writable(summary: Path | None, picture: Path | None) -> None:
+    """Before minutes of compiling: the files at the end of it can be written."""
+    for option, file in (("--summary", summary), ("--picture", picture)):
+        if file and not file.absolute().parent.is_dir():
+            raise NotFound(
+                "there is no such folder", str(file.parent), f"make it, or name another {option}"
+            )
+    if picture and picture.suffix not in KINDS:
+        raise InputError(
+            f"a picture of the kind {picture.suffix or 'without an ending'} cannot be drawn",
+            str(picture),
+            f"name a file that ends in {' or '.join(KINDS)}",
+        )
 
 
 def _keep(result: dict[str, Any], summary: Path | None, picture: Path | None) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, Refused
+from ..errors import Refused
+from .preflight_texts import LINE, title
 
 GREEN, RED = "tab:green", "tab:red"
 
 
 def draw(result: dict[str, Any], file: Path) -> None:
-    """Raises Refused where it cannot be written, InputError for a kind of file that is none."""
+    """Raises Refused where it cannot be written."""
     # It takes a second to load, and only this needs it.
     from matplotlib.figure import Figure
 
@@ -20,14 +21,14 @@ def draw(result: dict[str, Any], file: Path) -> None:
     colours = [GREEN if one["fits"] else RED for one in slices]
     figure = Figure(figsize=(12, 1.5 + 0.5 * len(slices)), layout="constrained")
     panels = figure.subplots(1, 3, sharey=True)
-    for axes, (title, values) in zip(panels, _panels(slices).items(), strict=True):
+    for axes, (name, values) in zip(panels, _panels(slices).items(), strict=True):
         bars = axes.barh(names, [value or 0 for value in values], color=colours)
-        labels = ["unknown" if value is None else f"{value:,.3g}" for value in values]
+        labels = [_label(value, one) for value, one in zip(values, slices, strict=True)]
         axes.bar_label(bars, labels, padding=3)
-        axes.set_title(title)
+        axes.set_title(name)
         axes.margins(x=0.25)
     panels[0].axvline(100, color="black", linewidth=0.8)
-    figure.suptitle(f"{result['model']}, {result['tokens_per_step']:,} tokens a step")
+    figure.suptitle(title(result))
     _save(figure, file)
 
 
@@ -41,11 +42,14 @@ def _panels(slices: list[dict[str, Any]]) -> dict[str, list[float | None]]:
     }
 
 
+def _label(value: float | None, one: dict[str, Any]) -> str:
+    mark = LINE if one["extrapolated"] else ""
+    return "unknown" if value is None else f"{mark}{value:,.3g}"
+
+
 def _save(figure: Any, file: Path) -> None:
     try:
         figure.savefig(file, dpi=120)
-    except ValueError as error:
-        raise InputError(str(error), str(file), "name a file that ends in .png or .svg") from None
     except OSError as error:
         raise Refused(
             f"it cannot be written: {error.strerror}", str(file), "name another --picture"

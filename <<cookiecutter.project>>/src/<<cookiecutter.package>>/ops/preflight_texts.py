@@ -11,6 +11,8 @@ from .texts import drawn, pairs
 Result = dict[str, Any]
 GIB = 2**30
 HEAD = ("slice", "chips", "fits", "HBM of a chip", "a step, at least", "tokens/s, at most", "$/1e9")
+LINE = "~"
+"""Before figures that no compiled program has, but the line through two of them."""
 HONEST = (
     "At least, not about: in a bound computing, HBM and ICI overlap without a gap.",
     "Input, hosts, the network between slices and slow machines only add to it.",
@@ -32,11 +34,11 @@ def text(result: Result) -> str:
         table.add_row(*row(one))
     known = details(own)
     lines = ["", f"{own['slice']}, run.toml's own", pairs(known)] if known else []
-    return "\n".join([drawn(table), *lines, *_remedies(result), *notes(result)])
+    return "\n".join([title(result), drawn(table), *lines, *_remedies(result), *notes(result)])
 
 
 def markdown(result: Result) -> str:
-    head = [f"## Pre-flight: {result['model']}, {result['tokens_per_step']:,} tokens a step", ""]
+    head = [f"## Pre-flight: {title(result)}", ""]
     table = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
     rows = [f"| {' | '.join(row(one))} |" for one in result["slices"]]
     own = [f"| {name} | {value} |" for name, value in details(result["slices"][0])]
@@ -46,16 +48,17 @@ def markdown(result: Result) -> str:
 
 
 def row(one: Result) -> tuple[str, ...]:
-    bound = one["bound"]
+    bound, line = one["bound"], LINE if one["extrapolated"] else ""
     usd, rate = one["usd_per_billion_tokens_at_least"], one["tokens_per_second_at_most"]
     return (
         one["slice"],
         str(one["chips"]),
         "yes" if one["fits"] else "NO",
-        f"{size(one['hbm']['used'])} of {size(one['hbm']['limit'])} ({one['hbm']['share']:.1%})",
-        f"{seconds(bound['seconds'])}, by {bound['by']}" if bound else "unknown",
-        f"{rate:,.0f}" if rate else "unknown",
-        f"{usd:,.2f}" if usd is not None else "unknown",
+        f"{line}{size(one['hbm']['used'])} of {size(one['hbm']['limit'])} "
+        f"({one['hbm']['share']:.1%})",
+        f"{line}{seconds(bound['seconds'])}, by {bound['by']}" if bound else "unknown",
+        f"{line}{rate:,.0f}" if rate else "unknown",
+        f"{line}{usd:,.2f}" if usd is not None else "unknown",
     )
 
 
@@ -82,12 +85,17 @@ def _alone(bound: Result) -> str:
 
 
 def notes(result: Result) -> list[str]:
-    own = result["slices"][0]
-    depths = " and ".join(map(str, own["compiled_layers"]))
     found = [*HONEST, f"Prices of {result['prices_checked']}, in ops/prices.toml."]
-    if own["extrapolated"]:
-        found.insert(0, f"Extrapolated from {depths} layers; --whole compiles all of them.")
+    lines = [one["compiled_layers"] for one in result["slices"] if one["extrapolated"]]
+    if lines:
+        depths = " and ".join(map(str, lines[0]))
+        found.insert(0, f"{LINE} extrapolated from {depths} layers; --whole compiles all of them.")
     return ["", *found]
+
+
+def title(result: Result) -> str:
+    model = f"{result['model']} with {result['parameters'] / 1e6:,.1f} million parameters"
+    return f"{model}, {result['tokens_per_step']:,} tokens a step"
 
 
 def _remedies(result: Result) -> list[str]:

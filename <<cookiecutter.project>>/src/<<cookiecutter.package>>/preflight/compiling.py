@@ -140,8 +140,10 @@ def judge(tpu: Compiler, folder: Path, program: dict[str, Any], known: Shardings
     except jax.errors.JaxRuntimeError as error:
         return {"name": program["name"], "refused": str(error)}
     seconds = time.perf_counter() - began
-    shardings = [xla_client.HloSharding.from_proto(one) for one in done.get_output_shardings()]
-    known.update(zip(program["outputs"], map(str, shardings), strict=True))
+    # None where there is one device.
+    if protos := done.get_output_shardings():
+        shardings = map(xla_client.HloSharding.from_proto, protos)
+        known.update(zip(program["outputs"], map(str, shardings), strict=True))
     return {"name": program["name"], "seconds": seconds, "arguments": names} | memory_of(done)
 
 

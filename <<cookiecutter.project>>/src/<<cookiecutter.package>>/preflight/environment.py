@@ -37,6 +37,8 @@ def python(say: Say) -> Path:
     """The Python that has the compiler. Raises Refused where it cannot be installed."""
     found = place() / "bin" / "python"
     if not found.exists():
+        # Where the Python that it was made with has gone, its link leads nowhere.
+        shutil.rmtree(place(), ignore_errors=True)
         say(f"installing {', '.join(PACKAGES)} (once, about a gigabyte, into {place()})")
         _make(place())
     return found

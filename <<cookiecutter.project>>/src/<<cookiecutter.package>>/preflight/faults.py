@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from .. import accelerator
 from ..config import Config
 from ..errors import Failure, InputError, NotFound
-from . import environment
 
 
 def available() -> None:
@@ -43,7 +42,7 @@ def check(config: Config) -> None:
             "the compiler sees a v4 chip's two cores as two devices, torch_xla as one: its figures "
             "would be those of another program",
             "hardware.generation = v4",
-            "choose another generation to judge the step for",
+            "judge another one: --set hardware.generation=v5p --set hardware.topology=2x2x1",
         )
 
 
@@ -69,12 +68,11 @@ def not_compiled(message: str, where: str) -> Failure:
 
 def broken(what: str, log: Path) -> Failure:
     """A process that ended without a result; its log outlives the folder it worked in."""
-    kept = environment.cache() / "preflight.log"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(log, kept)
+    with NamedTemporaryFile(prefix="preflight-", suffix=".log", delete=False) as kept:
+        kept.write(log.read_bytes())
     lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
     return Failure(
         f"{what} ended without a result: {lines[-1].strip() if lines else 'it said nothing'}",
-        str(kept),
+        kept.name,
         "read the log; a process that was killed may have lacked memory",
     )

@@ -6,12 +6,14 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from .hlo import Module, parse, text_in
-from .program import Collective, Work, measure
+from .program import BETWEEN, Collective, Work, measure
 
 UNITS = {"B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = r"\(([\d.]+)([BKMGT])B?\)"
@@ -31,7 +33,7 @@ class Figures:
     `collectives` is kind -> (count, bytes sent).
     """
 
-    limit: float
+    limit: Annotated[float, Field(gt=0)]
     memory: Memory = field(default_factory=dict)
     needed: float | None = None
     flops: float = 0.0
@@ -54,7 +56,8 @@ class Figures:
 
     @property
     def sent_bytes(self) -> float:
-        return sum(sent for _, sent in self.collectives.values())
+        """Over ICI."""
+        return sum(sent for kind, (_, sent) in self.collectives.items() if kind != BETWEEN)
 
 
 class NotCompiled(Exception):
@@ -137,14 +140,15 @@ def _arguments(module: Module, names: Sequence[str]) -> Memory:
 def line(low: Figures, high: Figures, layers: int) -> Figures:
     """The figures of `layers` equal layers, from those of two smaller numbers of them."""
     (a,), (b,) = low.depths, high.depths
-    refused = [one for one in (low, high) if one.needed is not None]
-    if refused:
-        return replace(refused[0], depths=(a, b))
     step = (layers - b) / (b - a)
 
     def on(x: float, y: float) -> float:
         return y + (y - x) * step
 
+    if high.needed is not None or low.needed is not None:
+        # A refusal names one figure, all that the program wanted.
+        needed = max(on(low.used, high.used), high.used)
+        return Figures(high.limit, needed=needed, depths=(a, b))
     kinds = low.collectives.keys() | high.collectives.keys()
     none = (0.0, 0.0)
     pairs = {
@@ -161,14 +165,3 @@ def line(low: Figures, high: Figures, layers: int) -> Figures:
         depths=(a, b),
         compile_seconds=low.compile_seconds + high.compile_seconds,
     )
-
-
-def to_json(figures: Figures) -> str:
-    return json.dumps(asdict(figures))
-
-
-def from_json(text: str) -> Figures:
-    found = json.loads(text)
-    found["depths"] = tuple(found["depths"])
-    found["collectives"] = {kind: tuple(pair) for kind, pair in found["collectives"].items()}
-    return Figures(**found)

@@ -26,13 +26,16 @@ COLLECTIVES = {
     "collective-permute": "collective-permute",
     "collective-permute-start": "collective-permute",
 }
+BETWEEN = "between slices"
+"""What a device hands to its host for the other slices: it does not go through ICI."""
+_TO_HOSTS = "_xla_megascale_transfer_type"
 # They name what lies in memory already, or run other computations, which are counted themselves.
 _NO_TRAFFIC = frozenset(
     (
         *("parameter", "constant", "get-tuple-element", "tuple", "bitcast", "opt-barrier"),
         *("while", "conditional", "call", "after-all", "partition-id", "replica-id"),
         *("copy-done", "slice-done", "all-gather-done", "all-reduce-done"),
-        *("collective-permute-done", "async-start", "async-update"),
+        *("collective-permute-done", "async-start", "async-update", "send-done", "recv-done"),
         "async-done",
     )
 )
@@ -55,10 +58,6 @@ class Work:
     hbm_bytes: int
     collectives: tuple[Collective, ...] = field(default=())
 
-    @property
-    def sent_bytes(self) -> int:
-        return sum(one.bytes for one in self.collectives)
-
 
 def measure(module: Module, devices: int) -> Work:
     flops = sum(times * flops_of(one, place) for times, place, one in module.ran())
@@ -75,7 +74,7 @@ def _collectives(module: Module, devices: int) -> tuple[Collective, ...]:
     on in every turn of a loop, it begins and ends outside: where it stands least often."""
     seen: dict[tuple[str, str], tuple[int, int]] = {}
     for times, place, one in module.ran():
-        if one.opcode in COLLECTIVES:
+        if one.opcode in COLLECTIVES or (one.opcode == "send" and _TO_HOSTS in one.rest):
             kind, sent = _sent(one, place, devices)
             channel = re.search(r"channel_id=(\d+)", one.rest)
             spread = channel is not None and place.name in module.fused
@@ -90,10 +89,10 @@ def _collectives(module: Module, devices: int) -> tuple[Collective, ...]:
 
 def _sent(one: Instruction, place: Computation, devices: int) -> tuple[str, int]:
     """The kind, and the bytes that a device sends in one go if nothing is sent twice."""
-    kind = COLLECTIVES[one.opcode]
+    kind = COLLECTIVES.get(one.opcode, BETWEEN)
     taken = sum(array.bytes for name in one.operands for array in _arrays(name, place))
     group = _group(one.rest, devices)
-    if kind == "collective-permute":
+    if kind in ("collective-permute", BETWEEN):
         return kind, taken
     if kind == "all-gather":
         return kind, taken * (group - 1)

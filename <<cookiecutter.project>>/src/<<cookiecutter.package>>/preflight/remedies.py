@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from ..config import Config
+from ..config import Config, Hardware
 from ..slices import topologies
 from .environment import Say
 from .figures import Figures
@@ -16,7 +16,7 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class Remedy:
-    """`settings` are what `--set` takes."""
+    """`settings` are what `--set` takes; what fits also keeps `preflight.hbm_share`."""
 
     settings: tuple[str, ...]
     fits: bool
@@ -35,7 +35,8 @@ def remedies(
                 break
             say(f"does not fit; trying {' '.join(settings)}")
             seen = judge(changed)
-            last = Remedy(settings, seen.fits, seen.share)
+            fits = seen.fits and seen.share <= config.preflight.hbm_share
+            last = Remedy(settings, fits, seen.share)
         found += [last] if last else []
     return found
 
@@ -72,12 +73,20 @@ def _smaller(config: Config, figures: Figures) -> Candidates:
 
 
 def _wider(config: Config, figures: Figures) -> Candidates:
-    """Larger slices of the same generation that the batch spreads over."""
+    """Larger slices of the same generation that the batch spreads over; several stay as many."""
     hardware, train = config.hardware, config.train
-    per_chip = hardware.slice.devices_per_host // hardware.slice.chips_per_host
+    part = train.batch_size // train.accumulation
+    # On so many more chips as the excess asks for, each takes its part of it at best.
+    least = max(hardware.slice.chips * figures.share, hardware.slice.chips + 1)
     for topology in topologies(hardware.generation):
-        larger = replace(hardware, topology=topology) if hardware.slices == 1 else hardware
-        part = train.batch_size // train.accumulation
-        chips = larger.slice.chips
-        if chips > hardware.slice.chips and part % (chips * per_chip) == 0:
+        larger = _on(hardware, topology)
+        if larger and larger.slice.chips >= least and part % larger.devices == 0:
             yield (f"hardware.topology={topology}",), replace(config, hardware=larger)
+
+
+def _on(hardware: Hardware, topology: str) -> Hardware | None:
+    """None where a mesh of this topology cannot have the axes that the settings ask for."""
+    try:
+        return replace(hardware, topology=topology)
+    except ValueError:
+        return None

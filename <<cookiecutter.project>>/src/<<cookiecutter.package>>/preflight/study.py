@@ -30,11 +30,8 @@ UNEVEN = 256 * 2**20
 """Temporaries below this may lie in a chip's own memory at the smaller depths and spill into HBM at
 the larger one: nothing grows evenly then, and such a model is soon compiled as a whole."""
 PACKAGE = Path(__file__).resolve().parents[1]
-_ACCELERATOR = tuple(f"accelerator/{name}.py" for name in ("_attention", "_base", "_lookup", "xla"))
-_STEP = (*_ACCELERATOR, "loop.py", "model.py", "shapes.py")
-_JUDGED = ("compiling", "export", "figures", "flops", "hlo", "program")
-CODE = (*_STEP, *(f"preflight/{name}.py" for name in _JUDGED))
-"""Files that make the step, and those that read what becomes of it."""
+APART = "ops"
+"""A folder of which no step is made. Any other file may have a part in it."""
 NO_MATTER = ("steps", "learning_rate", "warmup_steps", "final_learning_rate")
 """Settings of [train] that change no program: they are numbers given to it."""
 
@@ -64,7 +61,7 @@ class Study:
             with TemporaryDirectory(prefix="preflight-") as folder:
                 return replace(self._compiled(config, Path(folder)), depths=(layers,))
 
-        return remembered(key(config), compiled, self.fresh)
+        return remembered(key(config), compiled, self.say, self.fresh)
 
     def _compiled(self, config: Config, folder: Path) -> Figures:
         # First the environment: without it there is nothing to export for.
@@ -121,17 +118,24 @@ def _variables() -> dict[str, str]:
 def key(config: Config) -> str:
     """A name for the figures: another one as soon as anything changes that they depend on."""
     train = {name: value for name, value in asdict(config.train).items() if name not in NO_MATTER}
-    files = [PACKAGE / name for name in CODE if (PACKAGE / name).exists()]
-    code = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
     matters = {
         "shape": asdict(config.model.shape(vocabulary(config))),
         "train": train,
         "compile": topology.of(config),
         "fsdp": config.hardware.fsdp_devices,
-        "code": code,
+        "code": _code(),
         "versions": [*environment.PACKAGES, *map(_version, ("torch", "torch_xla"))],
     }
     return hashlib.sha256(json.dumps(matters, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _code() -> dict[str, str]:
+    names = [file.relative_to(PACKAGE) for file in sorted(PACKAGE.rglob("*.py"))]
+    return {
+        str(name): hashlib.sha256((PACKAGE / name).read_bytes()).hexdigest()
+        for name in names
+        if name.parts[0] != APART
+    }
 
 
 def vocabulary(config: Config) -> int:

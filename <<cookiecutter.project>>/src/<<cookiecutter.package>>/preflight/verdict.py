@@ -13,6 +13,13 @@ from .bound import Bound, bound, usd_per_billion_tokens
 from .figures import Figures
 
 GIB = 2**30
+FASTER = {
+    "compute": "lower train.batch_size or take a larger topology",
+    "HBM": "lower train.batch_size or take a larger topology",
+    "ICI": "lower train.accumulation or set train.activation_checkpointing = false, where memory "
+    "allows: each part and each recomputation gathers the parameters again",
+}
+"""What shortens a step, by what it is bound by."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +38,17 @@ class Verdict:
 
     config: Config
     figures: Figures
+    parameters: int
     model_flops: float
     price: Price | None
 
     @property
     def devices_per_chip(self) -> int:
         return GENERATIONS[self.config.hardware.generation].devices_per_chip
+
+    @property
+    def extrapolated(self) -> bool:
+        return len(self.figures.depths) > 1
 
     @property
     def bound(self) -> Bound | None:
@@ -72,7 +84,7 @@ def verdict(config: Config, figures: Figures, vocabulary: int, price: Price | No
     shape = config.model.shape(vocabulary)
     step = shape.flops_per_token(train.sequence_length) * train.tokens_per_step
     chips = hardware.slice.chips * hardware.slices
-    return Verdict(config, figures, step / chips, price)
+    return Verdict(config, figures, shape.parameters, step / chips, price)
 
 
 def as_dict(one: Verdict) -> dict[str, Any]:
@@ -100,7 +112,7 @@ def as_dict(one: Verdict) -> dict[str, Any]:
         "usd_per_billion_tokens_at_least": one.usd,
         "price": asdict(one.price) if one.price else None,
         "compiled_layers": list(figures.depths),
-        "extrapolated": len(figures.depths) > 1,
+        "extrapolated": one.extrapolated,
         "compile_seconds": figures.compile_seconds,
     }
 
@@ -108,8 +120,9 @@ def as_dict(one: Verdict) -> dict[str, Any]:
 def too_large(one: Verdict, remedies: Sequence[str]) -> InputError:
     """`remedies` are settings that the compiler found to fit, each for itself."""
     over = (one.figures.used - one.figures.limit) * one.devices_per_chip / GIB
+    about = "about " if one.extrapolated else ""
     return InputError(
-        f"the step does not fit: it takes {one.figures.share:.1%} of a chip's HBM, "
+        f"the step does not fit: it takes {about}{one.figures.share:.1%} of a chip's HBM, "
         f"{over:.2f} GiB too much",
         f"[train], [model] and [hardware] of run.toml, {one.name}",
         f"set one of these, each of which fits: {'; '.join(remedies)}"
@@ -135,7 +148,6 @@ def exceeded(one: Verdict) -> InputError | None:
             f"a step takes {found.seconds:.3g} s at least, and run.toml allows "
             f"{limits.step_seconds:g} s",
             f"preflight.step_seconds, {one.name}",
-            f"it is bound by {found.by}: lower train.batch_size or take a larger topology; or "
-            "raise the limit",
+            f"it is bound by {found.by}: {FASTER[found.by]}; or raise the limit",
         )
     return None
