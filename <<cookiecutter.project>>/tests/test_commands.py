@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -93,3 +94,12 @@ def test_a_signal_saves_and_the_same_command_goes_on(tmp_path: Path) -> None:
     again = train(tmp_path, "--json", train_steps=done + 2, train_warmup_steps=1)
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["went_on_from"] == done
+
+
+def test_the_command_that_goes_on_is_the_same_with_more_steps(tmp_path: Path) -> None:
+    make_shard(tmp_path / "data")
+    first = train(tmp_path, "--json", train_steps=2, train_warmup_steps=1)
+    assert first.returncode == 0, first.stderr
+    name, *words = shlex.split(json.loads(first.stdout)["go_on"])
+    went_on = json.loads(command(name, *words, "--json").stdout)
+    assert (went_on["went_on_from"], went_on["steps"]) == (2, 4)

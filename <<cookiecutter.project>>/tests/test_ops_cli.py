@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +18,12 @@ _PROJECT = ("preflight", "status", "cost", "sweep", "doctor", "bootstrap")
 VERBS = (*_RUN, *_PROJECT)
 
 
-def ops(*words: str, folder: Path = RUN_TOML.parent) -> subprocess.CompletedProcess[str]:
+def ops(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "<< cookiecutter.package >>.ops.cli", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    environment = {**os.environ, **variables}
+    return subprocess.run(
+        command, cwd=RUN_TOML.parent, env=environment, capture_output=True, text=True
+    )
 
 
 def test_help_names_every_verb_and_exit_code() -> None:
@@ -57,6 +61,19 @@ def test_a_plan_names_the_capacity_that_is_tried() -> None:
 def test_what_would_be_submitted_is_shown() -> None:
     done = ops("submit", "--dry-run", "--image", IMAGE, "--run", "trial")
     assert json.loads(done.stdout)["metadata"]["name"] == "trial"
+
+
+def test_what_trained_here_is_told_without_a_login(tmp_path: Path) -> None:
+    rows = "".join(f'{{"step": {step}, "loss": {5 - step}.0}}\n' for step in range(3))
+    (tmp_path / "runs" / "trial").mkdir(parents=True)
+    (tmp_path / "runs" / "trial" / "metrics.jsonl").write_text(rows, "utf-8")
+    words = ("--json", "--run", "trial", "--set", f"run.storage={tmp_path / 'runs'}")
+    done = ops("report", *words, GOOGLE_APPLICATION_CREDENTIALS=str(tmp_path / "none.json"))
+    assert done.returncode == 0, done.stderr
+    assert "without the cluster" in done.stderr and "Traceback" not in done.stderr
+    (found,) = json.loads(done.stdout)["runs"]
+    assert (found["step"], found["points"][-1]) == (3, [3, 3.0])
+    assert (tmp_path / "runs" / "trial" / "report" / "loss.svg").exists()
 
 
 @pytest.mark.parametrize(

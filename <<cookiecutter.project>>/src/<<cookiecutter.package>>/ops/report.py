@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from ..errors import Failure
 from ..metrics import METRICS, SUMMARY, read_rows
 from . import storage
 from .cost import Prices
@@ -63,15 +64,16 @@ def gather(desk: Desk, prices: Prices) -> Report:
     """Raises Refused where the bucket cannot be read, Failure."""
     config, folder = desk.config, desk.config.run.folder
     # First: who is not logged in learns it here, and not as a fault of the bucket.
-    job = None if _here(folder) else _job(desk)
+    asked = _asked(desk)
+    job = _job(desk) if asked else None
     texts = storage.read_all(f"{folder}/{METRICS}")
     rows = read_rows(texts[0]) if texts else []
     path, checkpoint = _checkpoint(folder)
     begun, ended = (started_at(job), _end(desk, job)) if job else (None, None)
-    chip_hours, usd = (0.0, 0.0) if _here(folder) else _spent(desk, prices)
+    chip_hours, usd = _spent(desk, prices) if asked else (0.0, None)
     return Report(
         run=desk.run,
-        state="trained on this machine" if _here(folder) else _state(job),
+        state=_state(job) if asked else "as this machine knows it",
         slice=f"{config.hardware.slices} x {config.hardware.generation} {config.hardware.topology}",
         chips=config.hardware.slice.chips * config.hardware.slices,
         step=rows[-1]["step"] + 1 if rows else 0,
@@ -89,9 +91,16 @@ def gather(desk: Desk, prices: Prices) -> Report:
     )
 
 
-def _here(folder: str) -> bool:
-    """No job in a cluster writes to this machine."""
-    return "://" not in folder
+def _asked(desk: Desk) -> bool:
+    """Whether the cluster answers: what trained on this machine can be told without it."""
+    if "://" in desk.config.run.folder:
+        return True
+    try:
+        desk.kube(desk.place)
+    except Failure as fault:
+        desk.say(f"told without the cluster: {fault.what}")
+        return False
+    return True
 
 
 def _points(rows: Sequence[Row]) -> tuple[tuple[int, float], ...]:
