@@ -118,7 +118,7 @@ def test_the_line_through_two_depths() -> None:
 
 
 @pytest.mark.parametrize(
-    ("temporary", "compiled"), [(100 * 2**20, [2, 4, 16]), (300 * 2**20, [2, 4])]
+    ("temporary", "compiled"), [(100 * 2**20, [2, 4, 18]), (300 * 2**20, [2, 4])]
 )
 def test_a_line_is_drawn_only_where_memory_grows_evenly(
     monkeypatch: pytest.MonkeyPatch, temporary: int, compiled: list[int]
@@ -130,9 +130,9 @@ def test_a_line_is_drawn_only_where_memory_grows_evenly(
         return figures(depths=(layers,), memory={"temporary": float(temporary)})
 
     monkeypatch.setattr(study.Study, "_at", at)
-    found = study.Study(lambda text: None).figures(load_with("model.layers=16"))
+    found = study.Study(lambda text: None).figures(load_with("model.layers=18"))
     assert depths == compiled
-    assert len(found.depths) == (1 if 16 in compiled else 2)
+    assert len(found.depths) == (1 if 18 in compiled else 2)
 
 
 @pytest.mark.parametrize(("low", "high", "needed"), [(12.0, 20.0, 36.0), (18.0, 20.0, 24.0)])

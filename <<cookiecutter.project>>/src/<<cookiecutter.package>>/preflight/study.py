@@ -23,7 +23,7 @@ from .environment import Say
 from .figures import Figures, NotCompiled, line, read
 from .results import remembered
 
-DEEPEST = 12
+DEEPEST = 16
 DEPTHS = (2, 4)
 """A model of more than DEEPEST layers is compiled at these numbers of them."""
 UNEVEN = 256 * 2**20
