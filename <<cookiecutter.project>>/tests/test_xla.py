@@ -54,6 +54,14 @@ def test_parts_and_recomputing_change_no_loss(tmp_path: Path, four_devices: Path
     assert losses(tmp_path) == pytest.approx(losses(four_devices), rel=1e-3)
 
 
+@pytest.mark.parametrize(("devices", "fsdp"), [(1, 0), (4, 0), (4, 2)])
+def test_recomputing_changes_no_loss(
+    tmp_path: Path, four_devices: Path, devices: int, fsdp: int
+) -> None:
+    train(tmp_path, devices, hardware_fsdp=fsdp, train_activation_checkpointing=True)
+    assert losses(tmp_path) == pytest.approx(losses(four_devices), rel=1e-3)
+
+
 def test_a_data_axis_beside_the_sharding_changes_no_loss(
     tmp_path: Path, four_devices: Path
 ) -> None:

@@ -85,10 +85,5 @@ def seed_optimizer(
         }
 
 
-def remat(model: Transformer, train: Train, checkpoint: Callable[..., Tensor]) -> None:
-    if train.activation_checkpointing:
-        model.checkpoint = checkpoint
-
-
 def dtype_of(train: Train) -> torch.dtype:
     return {"bfloat16": torch.bfloat16, "float32": torch.float32}[train.compute_dtype]

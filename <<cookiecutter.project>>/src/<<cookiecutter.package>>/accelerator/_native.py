@@ -19,7 +19,7 @@ from ..checkpoint import Entry, Piece, State
 from ..config import Config, Train
 from ..group import Group
 from ..model import Transformer
-from ._base import Reader, decay_groups, dtype_of, remat, seed_optimizer
+from ._base import Reader, decay_groups, dtype_of, seed_optimizer
 
 
 class Native:
@@ -41,7 +41,8 @@ class Native:
         model.to_empty(device=self.kind)
         for name, parameter in model.named_parameters():
             _fill(parameter, read, f"model.{name}")
-        remat(model, train, _checkpoint)
+        if train.activation_checkpointing:
+            model.checkpoint = _checkpoint
         groups = decay_groups(model, train.weight_decay)
         optimizer = AdamW(groups, lr=train.learning_rate, betas=(0.9, 0.95))
         seed_optimizer(

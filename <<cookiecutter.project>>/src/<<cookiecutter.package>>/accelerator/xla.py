@@ -17,10 +17,11 @@ from ..checkpoint import Entry, Piece, State
 from ..config import Config, Train
 from ..errors import NotFound
 from ..group import Group
-from ..model import Attention, Transformer
+from ..model import Attention, Linear, Transformer
 from ._attention import attend
-from ._base import Reader, decay_groups, remat, seed_optimizer
+from ._base import Reader, decay_groups, seed_optimizer
 from ._compiled import Compiled
+from ._gathered import gathered
 from ._lookup import Layout, Spec, look_up
 
 BATCH = ("data", "fsdp")
@@ -105,7 +106,8 @@ class Xla:
         for module in model.modules():
             if isinstance(module, Attention):
                 module.attend = self._attend
-        remat(model, train, _checkpoint)
+        if train.activation_checkpointing:
+            self._recompute(model)
         rate = torch.tensor(train.learning_rate, device="xla")
         optimizer = AdamW(
             decay_groups(model, train.weight_decay),
@@ -188,6 +190,16 @@ class Xla:
         table = self._xs.mark_sharding_with_gradients(table, self._mesh, spec)
         return F.embedding(tokens, table)
 
+    def _recompute(self, model: Transformer) -> None:
+        model.checkpoint = _checkpoint
+        for module in model.blocks.modules():
+            if isinstance(module, Linear):
+                module.forward = partial(self._multiply, module)  # type: ignore[method-assign]
+
+    def _multiply(self, one: Linear, x: Tensor) -> Tensor:
+        spec = self._spec(tuple(one.weight.shape))
+        return F.linear(x, gathered(one.weight.to(x.dtype), self._mesh, spec))
+
     def _attend(self, *inputs: Tensor) -> Tensor:
         """Each device for its own sequences: left alone, the compiler cuts some heads."""
         return self._constrain(attend(*map(self._constrain, inputs)))
@@ -237,4 +249,6 @@ def _offset(indices: object, dimensions: int) -> tuple[int, ...]:
 def _checkpoint(block: nn.Module, *inputs: Tensor) -> Tensor:
     from torch_xla.utils.checkpoint import checkpoint
 
-    return checkpoint(block, *inputs, use_reentrant=True)
+    # Of a bound method torch_xla also holds the weights back: else what is gathered for the forward
+    # pass is kept for the backward pass, of all layers.
+    return checkpoint(block.forward, *inputs, use_reentrant=True)
