@@ -117,6 +117,11 @@ def test_the_line_through_two_depths() -> None:
     assert found.depths == (2, 4)
 
 
+def test_memory_that_falls_with_depth_is_not_drawn_on() -> None:
+    low, high = (figures(depths=(n,), memory={"temporary": t}) for n, t in ((2, 9.0), (4, 7.0)))
+    assert line(low, high, 32).memory == {"temporary": 7.0}
+
+
 @pytest.mark.parametrize(
     ("temporary", "compiled"), [(100 * 2**20, [2, 4, 18]), (300 * 2**20, [2, 4])]
 )

@@ -156,7 +156,11 @@ def line(low: Figures, high: Figures, layers: int) -> Figures:
     }
     return Figures(
         high.limit,
-        {key: on(low.memory.get(key, 0.0), value) for key, value in high.memory.items()},
+        # What falls from one depth to the next is no line, and a deeper model takes no less.
+        {
+            key: max(on(low.memory.get(key, 0.0), value), value)
+            for key, value in high.memory.items()
+        },
         flops=on(low.flops, high.flops),
         hbm_bytes=on(low.hbm_bytes, high.hbm_bytes),
         collectives={
