@@ -135,6 +135,7 @@ def options(answers: Mapping[str, str]) -> dict[str, bool]:
         f"src/{PACKAGE}/accelerator/_attention.py": xla,
         f"src/{PACKAGE}/accelerator/_gathered.py": xla,
         f"src/{PACKAGE}/accelerator/_lookup.py": xla,
+        f"src/{PACKAGE}/accelerator/_shards.py": xla,
         "tests/test_attention.py": xla,
         "tests/test_lookup.py": xla,
         "tests/test_xla.py": xla,

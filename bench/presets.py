@@ -5,6 +5,7 @@
 
 What is compiled is kept beside pre-flight's results: an interrupted bench goes on where it was.
 Settings of a project change it too: `presets 8b train.activation_checkpointing=false`.
+`presets whole 8b` compiles all layers, also of a deep model: minutes a row.
 """
 
 from __future__ import annotations
@@ -76,8 +77,9 @@ def model_flops(config: Any, vocabulary: int) -> float:
 
 
 def row(preset: str, where: str, words: tuple[str, ...]) -> list[str]:
-    config, vocabulary = settings(preset, where, words), VOCABULARY[preset]
-    found = studying(vocabulary).Study(_say).figures(config)
+    options = tuple(word for word in words if "=" in word)
+    config, vocabulary = settings(preset, where, options), VOCABULARY[preset]
+    found = studying(vocabulary).Study(_say, whole="whole" in words).figures(config)
     jax = of_jax(config, vocabulary, found.depths)
     line = "~" if len(found.depths) > 1 else " "
     return [
@@ -128,7 +130,7 @@ def one_of(words: list[str], preset: str, where: str) -> tuple[str, str]:
 
 
 def main() -> None:
-    words = tuple(word for word in sys.argv[1:] if "=" in word)
+    words = tuple(word for word in sys.argv[1:] if "=" in word or word == "whole")
     chosen = chosen_of([word for word in sys.argv[1:] if word not in words])
     presets = [word for word in chosen if word in VOCABULARY] or list(VOCABULARY)
     slices = [word for word in chosen if ":" in word] or list(SLICES)

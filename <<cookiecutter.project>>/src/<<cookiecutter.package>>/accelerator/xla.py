@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import AdamW
 
-from ..checkpoint import Entry, Piece, State
+from ..checkpoint import State
 from ..config import Config, Train
 from ..errors import NotFound
 from ..group import Group
@@ -23,6 +22,7 @@ from ._base import Reader, decay_groups, seed_optimizer
 from ._compiled import Compiled
 from ._gathered import gathered
 from ._lookup import Layout, Spec, look_up
+from ._shards import entry
 
 BATCH = ("data", "fsdp")
 
@@ -147,7 +147,7 @@ class Xla:
         torch_xla.sync()
 
     def snapshot(self, state: Mapping[str, Tensor]) -> State:
-        return {name: _entry(tensor) for name, tensor in state.items()}
+        return {name: entry(tensor) for name, tensor in state.items()}
 
     def compiled_graphs(self) -> int:
         import torch_xla.debug.metrics as metrics
@@ -217,33 +217,6 @@ def _parameters(model: Transformer) -> list[tuple[str, nn.Module, str]]:
         for path, module in model.named_modules()
         for key, _ in module.named_parameters(recurse=False)
     ]
-
-
-def _entry(tensor: Tensor) -> Entry:
-    """The shards of this host. Of replicas only the first is saved, by the host that has it."""
-    from torch_xla.distributed.spmd import XLAShardedTensor
-
-    shards = XLAShardedTensor(tensor).local_shards
-    pieces = tuple(
-        Piece(_offset(shard.indices, tensor.dim()), _unpadded(shard))
-        for shard in shards
-        if shard.replica_id == 0
-    )
-    return Entry(tuple(tensor.shape), pieces)
-
-
-def _unpadded(shard: Any) -> Tensor:
-    """The shard without the padding that uneven cuts leave."""
-    if not isinstance(shard.indices, list):
-        return shard.data
-    return shard.data[tuple(slice(0, index.stop - index.start) for index in shard.indices)]
-
-
-def _offset(indices: object, dimensions: int) -> tuple[int, ...]:
-    """Where a shard begins; a replicated one is Ellipsis, hence whole."""
-    if isinstance(indices, list):
-        return tuple(int(index.start or 0) for index in indices)
-    return (0,) * dimensions
 
 
 def _checkpoint(block: nn.Module, *inputs: Tensor) -> Tensor:
