@@ -202,7 +202,7 @@ def test_a_step_above_a_limit_is_told_with_figure_and_limit() -> None:
     assert exceeded(fine) is None
     full = verdict(load_with("preflight.hbm_share=0.4"), figures(), 257, None)
     slow = verdict(load_with("preflight.step_seconds=0.5"), figures(), 257, None)
-    for found, words in ((full, ("50.0%", "40.0%", "hbm_share")), (slow, ("1 s", "0.5 s"))):
+    for found, words in ((full, ("50%", "40%", "hbm_share")), (slow, ("1 s", "0.5 s"))):
         failure = exceeded(found)
         assert isinstance(failure, InputError)
         assert all(word in str(failure) for word in words)
@@ -255,14 +255,39 @@ def test_topologies_that_cannot_be_enough_are_not_tried() -> None:
     assert [one for one in tried if one != "2x2"] == ["8x8"]
 
 
+def test_a_step_just_above_a_limit_is_told_in_figures_that_differ() -> None:
+    near = figures(memory={"temporary": 0.4003 * figures().limit})
+    failure = exceeded(verdict(load_with("preflight.hbm_share=0.4"), near, 257, None))
+    assert failure and "40.03%" in failure.what and "40%" in failure.what
+
+
+def test_both_limits_are_told_at_once() -> None:
+    limits = ("preflight.hbm_share=0.4", "preflight.step_seconds=0.5")
+    failure = exceeded(verdict(load_with(*limits), figures(), 257, None))
+    assert failure and "HBM" in failure.what and "0.5 s" in failure.what
+    assert "preflight.hbm_share; preflight.step_seconds" in failure.where
+
+
+def test_no_advice_to_set_what_is_set() -> None:
+    limits = ("preflight.hbm_share=0.4", "train.activation_checkpointing=true")
+    failure = exceeded(verdict(load_with(*limits), figures(), 257, None))
+    assert failure and "checkpointing" not in failure.remedy
+
+
 @pytest.mark.parametrize(
-    ("figure", "word"),
-    [("flops", "topology"), ("hbm_bytes", "topology"), ("ici", "train.accumulation")],
+    ("figure", "parts", "word"),
+    [
+        ("flops", 1, "topology"),
+        ("hbm_bytes", 1, "topology"),
+        ("ici", 2, "train.accumulation"),
+        ("ici", 1, "generation"),
+    ],
 )
-def test_what_shortens_a_step_depends_on_what_bounds_it(figure: str, word: str) -> None:
+def test_what_shortens_a_step_depends_on_what_bounds_it(figure: str, parts: int, word: str) -> None:
     numbers = {"flops": 0.0, "hbm_bytes": 0.0} | ({figure: 1e18} if figure != "ici" else {})
     slow = figures(**numbers, collectives={"all-gather": (1.0, 1e15)} if figure == "ici" else {})
-    failure = exceeded(verdict(load_with("preflight.step_seconds=0.5"), slow, 257, None))
+    own = ("preflight.step_seconds=0.5", f"train.accumulation={parts}")
+    failure = exceeded(verdict(load_with(*own), slow, 257, None))
     assert failure and word in failure.remedy
 
 

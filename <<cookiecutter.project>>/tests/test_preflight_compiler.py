@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
+import signal
 import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import pytest
 from ops_fixtures import RUN_TOML
 
 from << cookiecutter.package >>.errors import Refused
-from << cookiecutter.package >>.preflight import environment
+from << cookiecutter.package >>.preflight import environment, study
 from << cookiecutter.package >>.settings import load
 
 SMALL = {
@@ -35,11 +37,18 @@ SMALL = {
 
 
 def preflight(*words: str, **changed: object) -> subprocess.CompletedProcess[str]:
-    own = SMALL | {key.replace("_", ".", 1): value for key, value in changed.items()}
+    """With settings, and in capital letters variables, that are changed."""
+    variables = {key: str(value) for key, value in changed.items() if key.isupper()}
+    settings = {key: value for key, value in changed.items() if key not in variables}
+    own = SMALL | {key.replace("_", ".", 1): value for key, value in settings.items()}
     sets = [word for key, value in own.items() for word in ("--set", f"{key}={value}")]
     command = [sys.executable, "-m", "<< cookiecutter.package >>.ops.cli", "preflight"]
     return subprocess.run(
-        [*command, *sets, *words], cwd=RUN_TOML.parent, capture_output=True, text=True
+        [*command, *sets, *words],
+        cwd=RUN_TOML.parent,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **variables},
     )
 
 
@@ -126,7 +135,10 @@ def running() -> str:
     return "\n".join(lines)
 
 
-def test_asked_to_end_it_leaves_no_compiler_and_no_files(compiler: None, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGHUP])
+def test_asked_to_end_it_leaves_no_compiler_and_no_files(
+    compiler: None, tmp_path: Path, sign: signal.Signals
+) -> None:
     own = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
     command = [sys.executable, "-m", "<< cookiecutter.package >>.ops.cli", "preflight", "--fresh"]
     process = subprocess.Popen(
@@ -135,9 +147,9 @@ def test_asked_to_end_it_leaves_no_compiler_and_no_files(compiler: None, tmp_pat
     while not list(tmp_path.glob("preflight-*/programs.json")):
         assert process.poll() is None
         time.sleep(0.1)
-    process.terminate()
-    assert process.wait(timeout=60) == 143
-    assert not list(tmp_path.glob("preflight-*"))
+    process.send_signal(sign)
+    assert process.wait(timeout=60) == 128 + sign
+    assert not list(tmp_path.iterdir())
     assert str(tmp_path) not in running()
 
 
@@ -145,6 +157,11 @@ def test_a_second_call_compiles_nothing(judged: dict[str, Any]) -> None:
     done = preflight("--json", train_steps=7777)
     assert json.loads(done.stdout)["slices"][0] == judged
     assert "compiling" not in done.stderr
+
+
+def test_a_slice_that_is_named_twice_is_shown_once(judged: dict[str, Any]) -> None:
+    done = preflight("--json", "--compare", "v5e:2x2")
+    assert json.loads(done.stdout)["slices"] == [judged]
 
 
 def test_a_limit_of_run_toml_fails_it(judged: dict[str, Any], tmp_path: Path) -> None:
@@ -177,23 +194,44 @@ def test_a_mistake_is_told_before_anything_is_compiled(
     assert "hardware.accelerator=xla" not in done.stderr, "nobody typed it"
 
 
-def test_a_picture_in_no_folder_is_told_before_anything_is_compiled(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_compiled(tmp_path: Path) -> None:
     done = preflight("--picture", str(tmp_path / "no" / "slices.png"))
     assert done.returncode == 3 and "no such folder" in done.stderr
+    done = preflight("--summary", str(tmp_path))
+    assert done.returncode == 4 and "--summary" in done.stderr and "compiling" not in done.stderr
 
 
-def test_an_operation_without_a_form_on_the_chip_is_named_with_its_place(tmp_path: Path) -> None:
-    config = load(RUN_TOML, [f"{key}={value}" for key, value in SMALL.items()])
-    request = {"config": asdict(config), "vocabulary": 257}
-    (tmp_path / "request.json").write_text(json.dumps(request, default=str), "utf-8")
-    code = """
-from << cookiecutter.package >> import model
-from << cookiecutter.package >>.preflight import export
-model.FeedForward.forward = lambda self, x: x * x[x > 0].sum()
-export.main()
-"""
-    command = [sys.executable, "-c", code, str(tmp_path)]
-    subprocess.run(command, check=True, capture_output=True)
-    fault = json.loads((tmp_path / "programs.json").read_text("utf-8"))["fault"]
-    assert "aten::" in fault["operation"]
-    assert fault["file"].endswith("model.py") and fault["line"]
+LINE = "return self.down(F.silu(self.gate(x)) * self.up(x))"
+
+
+def with_model(folder: Path, line: str, changed: str) -> subprocess.CompletedProcess[str]:
+    """Pre-flight of a project whose model.py has another line in place of this one."""
+    package = folder / study.PACKAGE.name
+    shutil.copytree(study.PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    model = (package / "model.py").read_text("utf-8")
+    assert model.count(line) == 1
+    (package / "model.py").write_text(model.replace(line, changed), "utf-8")
+    return preflight(PYTHONPATH=str(folder), TMPDIR=str(folder))
+
+
+@pytest.mark.parametrize(
+    ("line", "changed", "words"),
+    [
+        (LINE, "return self.down(x * x[x > 0].sum())", "aten::nonzero"),
+        (LINE, "return self.down(x * x.max().item())", "aten::_local_scalar_dense"),
+        (LINE, "return self.down(x, 3)", "TypeError: Linear.forward() takes 2"),
+        (LINE, "raise RuntimeError", "RuntimeError"),
+        ("import torch\n", "import torch torch\n", "SyntaxError: invalid syntax"),
+        ("import torch\n", "import is_not_there\n", "ModuleNotFoundError: No module named"),
+    ],
+)
+def test_what_stops_the_step_is_named_with_its_place_in_the_model(
+    compiler: None, tmp_path: Path, line: str, changed: str, words: str
+) -> None:
+    done = with_model(tmp_path, line, changed)
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr and "Traceback" not in done.stderr
+    place = re.search(r"model\.py:(\d+), (.+)", done.stderr)
+    assert place and place[2].strip() == changed.strip()
+    text = (tmp_path / study.PACKAGE.name / "model.py").read_text("utf-8").splitlines()
+    assert text[int(place[1]) - 1].strip() == changed.strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ import typer
 
 from ..config import Config
 from ..console import show
-from ..errors import InputError, NotFound
+from ..errors import InputError, NotFound, Refused
 from ..options import CONFIG, ConfigOption, JsonOption, SetOption
 from . import opening
 from .clock import WallClock
@@ -22,8 +23,8 @@ from .cost import Prices, read_prices
 from .opening import SummaryOption
 from .voice import Voice
 
-ENDED = 143
-"""Exit code after a signal to end, as shells know it: 128 + SIGTERM."""
+SIGNALLED = 128
+"""With the number of a signal it is the exit code after it, as shells know it."""
 KINDS = (".png", ".svg")
 
 if TYPE_CHECKING:
@@ -73,11 +74,14 @@ def preflight(
 
     Exit codes: 0 the step of run.toml compiles, fits and keeps the limits of [preflight]; 2 it does
     not, or a setting is wrong; 3 torch_xla is not installed; 4 the compiler cannot be installed, or
-    a file not written; 6 the compiler broke off; 130 or 143 interrupted: what it compiled is kept.
+    a file not written; 6 the compiler broke off; 129, 130 or 143 interrupted: what it compiled is
+    kept.
     """
     _writable(summary, picture)
     with _study(whole, fresh) as study:
         cases = [_settings(config, overrides), *(_compared(config, overrides, c) for c in compare)]
+        # A slice that is named twice is judged and shown once.
+        cases = list(dict.fromkeys(cases))
         prices = read_prices()
         verdicts = [_judge(study, case, prices) for case in cases]
         result = _result(verdicts, prices) | {"remedies": _remedies(study, verdicts[0])}
@@ -98,8 +102,7 @@ def _study(whole: bool, fresh: bool) -> Iterator[Study]:
     from ..preflight.study import Study
 
     voice = Voice(WallClock().now)
-    # As Ctrl-C does: the compiler is ended, and its files are removed.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(ENDED))
+    _end_cleanly()
     try:
         yield Study(voice, whole, fresh)
     except KeyboardInterrupt:
@@ -107,6 +110,14 @@ def _study(whole: bool, fresh: bool) -> Iterator[Study]:
         raise typer.Exit(opening.INTERRUPTED) from None
     finally:
         voice.done()
+
+
+def _end_cleanly() -> None:
+    """As after Ctrl-C the compiler is ended and its files are removed. Under nohup a terminal that
+    is closed goes on to end nothing."""
+    for one in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(one) is not signal.SIG_IGN:
+            signal.signal(one, lambda number, frame: sys.exit(SIGNALLED + number))
 
 
 def _settings(config: Path, overrides: Sequence[str], *place: str) -> Config:
@@ -190,6 +201,10 @@ def _writable(summary: Path | None, picture: Path | None) -> None:
             raise NotFound(
                 "there is no such folder", str(file.parent), f"make it, or name another {option}"
             )
+        if file and (
+            file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK)
+        ):
+            raise Refused("it cannot be written", str(file), f"name another {option}")
     if picture and picture.suffix not in KINDS:
         raise InputError(
             f"a picture of the kind {picture.suffix or 'without an ending'} cannot be drawn",

@@ -28,11 +28,19 @@ from ..config import Config, Train
 from ..loop import Trainer
 from ..model import Transformer
 from ..settings import build
+from .faults import in_model
 
 REQUEST, PROGRAMS = "request.json", "programs.json"
-PACKAGE = Path(__file__).resolve().parents[1]
 ARGUMENT = "argument."
 """Before the name of a tensor that stands for one in the device's memory."""
+
+
+class NotLowered(Exception):
+    """`operations` would leave the device and be computed on the host, from values that there are
+    not yet; the error that followed is the cause."""
+
+    def __init__(self, operations: list[str]) -> None:
+        super().__init__(" and ".join(operations))
 
 
 @dataclass
@@ -150,8 +158,24 @@ def export(config: Config, vocabulary: int, folder: Path) -> list[Program]:
     model = Transformer(config.model.shape(vocabulary), dtype_of(config.train))
     accelerator = Tracing(config, folder)
     trainer = Trainer.build(_two_parts(config.train), accelerator, model, _shape_only)
-    trainer.step(np.zeros(_rows(trainer.train), np.int32), 0)
+    before = _on_host()
+    try:
+        trainer.step(np.zeros(_rows(trainer.train), np.int32), 0)
+    except Exception as error:
+        if left := sorted(
+            name for name, count in _on_host().items() if count > before.get(name, 0)
+        ):
+            raise NotLowered(left) from error
+        raise
     return accelerator.programs
+
+
+def _on_host() -> dict[str, int]:
+    """Operations that left the device so far, and how often."""
+    import torch_xla.debug.metrics as metrics
+
+    names = [name for name in metrics.counter_names() if name.startswith("aten::")]
+    return {name: metrics.counter_value(name) for name in names}
 
 
 def _two_parts(train: Train) -> Train:
@@ -177,29 +201,18 @@ def main() -> None:
     try:
         programs = export(config, request["vocabulary"], folder)
         found: dict[str, Any] = {"programs": [vars(one) for one in programs]}
-    except (RuntimeError, TypeError) as error:
+    except NotLowered as error:
         found = {"fault": _fault(error)}
     found["peak_memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     (folder / PROGRAMS).write_text(json.dumps(found), "utf-8")
 
 
-def _fault(error: Exception) -> dict[str, Any]:
-    """The operation that has no form on the device, and where in the model's code it stands.
-
-    torch_xla lets the CPU do what it cannot lower, and would need values for it: there are none.
-    """
-    import torch_xla.debug.metrics as metrics
-
-    fallen = [name for name in metrics.counter_names() if name.startswith("aten::")]
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = [one for one in frames if Path(one.filename).parent == PACKAGE] or list(frames)
-    return {
-        "operation": " and ".join(fallen) or ours[-1].name,
-        "reason": str(error).strip().splitlines()[0],
-        "file": ours[-1].filename,
-        "line": ours[-1].lineno,
-        "code": ours[-1].line,
-    }
+def _fault(error: NotLowered) -> dict[str, Any]:
+    """The operation that has no form on the device, and where in the model's code it stands."""
+    frames = traceback.extract_tb(error.__cause__.__traceback__ if error.__cause__ else None)
+    ours = [one for one in frames if in_model(Path(one.filename))] or list(frames)
+    place = {"file": ours[-1].filename, "line": ours[-1].lineno, "code": ours[-1].line}
+    return {"operation": str(error), **place}
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -13,6 +13,9 @@ from typing import Any
 from .. import accelerator
 from ..config import Config
 from ..errors import Failure, InputError, NotFound
+
+PACKAGE = Path(__file__).resolve().parents[1]
+FRAME = re.compile(r'  File "(.+)", line (\d+)')
 
 
 def available() -> None:
@@ -49,7 +52,8 @@ def check(config: Config) -> None:
 def not_lowered(fault: Mapping[str, Any]) -> InputError:
     """An operation of the model that has no form on a TPU."""
     return InputError(
-        f"{fault['operation']} cannot be compiled: {fault['reason']}",
+        f"{fault['operation']} cannot be compiled: in each step torch_xla would leave the TPU for "
+        "it and compute it on the host",
         f"{fault['file']}:{fault['line']}, {fault['code']}",
         "write it with operations whose shapes do not depend on values, and none that reads a "
         "value back; then run the command again",
@@ -66,13 +70,37 @@ def not_compiled(message: str, where: str) -> Failure:
     )
 
 
+def in_model(file: Path) -> bool:
+    """Whether it belongs to what a project writes for itself, not to what runs it on a device."""
+    if not file.is_relative_to(PACKAGE):
+        return False
+    return file.relative_to(PACKAGE).parts[0] not in ("accelerator", "preflight")
+
+
 def broken(what: str, log: Path) -> Failure:
     """A process that ended without a result; its log outlives the folder it worked in."""
     with NamedTemporaryFile(prefix="preflight-", suffix=".log", delete=False) as kept:
         kept.write(log.read_bytes())
     lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
+    last = lines[-1].strip() if lines else "it said nothing"
+    if place := _place(lines):
+        return InputError(
+            f"{what} broke off: {last}",
+            place,
+            f"mend it there; the whole traceback is in {kept.name}",
+        )
     return Failure(
-        f"{what} ended without a result: {lines[-1].strip() if lines else 'it said nothing'}",
+        f"{what} ended without a result: {last}",
         kept.name,
         "read the log; a process that was killed may have lacked memory",
     )
+
+
+def _place(lines: Sequence[str]) -> str:
+    """File, line and code where a traceback leaves the project's own code; none in other logs."""
+    frames = [(match, at) for at, text in enumerate(lines) if (match := FRAME.match(text))]
+    ours = [(match, at) for match, at in frames if in_model(Path(match[1]))]
+    if not ours:
+        return ""
+    match, at = ours[-1]
+    return ", ".join([f"{match[1]}:{match[2]}", *(line.strip() for line in lines[at + 1 : at + 2])])

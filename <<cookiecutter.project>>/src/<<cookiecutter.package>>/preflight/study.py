@@ -29,7 +29,7 @@ DEPTHS = (2, 4)
 UNEVEN = 256 * 2**20
 """Temporaries below this may lie in a chip's own memory at the smaller depths and spill into HBM at
 the larger one: nothing grows evenly then, and such a model is soon compiled as a whole."""
-PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = faults.PACKAGE
 APART = "ops"
 """A folder of which no step is made. Any other file may have a part in it."""
 NO_MATTER = ("steps", "learning_rate", "warmup_steps", "final_learning_rate")
@@ -90,7 +90,7 @@ class Study:
         log, began = folder / "log", time.monotonic()
         with log.open("ab") as output:
             process = subprocess.Popen(  # noqa: S603
-                command, stdout=output, stderr=output, env=_variables()
+                command, stdout=output, stderr=output, env=_variables(folder)
             )
             try:
                 while process.poll() is None:
@@ -109,10 +109,12 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
         return
 
 
-def _variables() -> dict[str, str]:
-    """The package is found as this process found it, installed or not."""
+def _variables(folder: Path) -> dict[str, str]:
+    """The package is found as this process found it, installed or not. libtpu leaves logs where
+    temporary files go: they go with the folder."""
     path = os.pathsep.join([str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")])
-    return {**os.environ, "PYTHONPATH": path.rstrip(os.pathsep), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    own = {"PYTHONPATH": path.rstrip(os.pathsep), "TMPDIR": str(folder)}
+    return {**os.environ, **own, "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
 def key(config: Config) -> str:

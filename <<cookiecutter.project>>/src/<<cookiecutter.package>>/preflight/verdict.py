@@ -6,20 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..config import Config
+from ..config import Config, Train
 from ..errors import InputError
 from ..slices import GENERATIONS
 from .bound import Bound, bound, usd_per_billion_tokens
 from .figures import Figures
 
 GIB = 2**30
-FASTER = {
-    "compute": "lower train.batch_size or take a larger topology",
-    "HBM": "lower train.batch_size or take a larger topology",
-    "ICI": "lower train.accumulation or set train.activation_checkpointing = false, where memory "
-    "allows: each part and each recomputation gathers the parameters again",
-}
-"""What shortens a step, by what it is bound by."""
 
 
 @dataclass(frozen=True)
@@ -133,21 +126,47 @@ def too_large(one: Verdict, remedies: Sequence[str]) -> InputError:
 
 
 def exceeded(one: Verdict) -> InputError | None:
-    """What run.toml does not allow, with the figure, the limit and what to change."""
-    limits, found = one.config.preflight, one.bound
-    if one.figures.share > limits.hbm_share:
-        return InputError(
-            f"the step takes {one.figures.share:.1%} of a chip's HBM, and run.toml allows "
-            f"{limits.hbm_share:.1%}",
-            f"preflight.hbm_share, {one.name}",
-            "lower train.batch_size, raise train.accumulation, set "
-            "train.activation_checkpointing = true or take a larger topology; or raise the limit",
+    """All that run.toml does not allow, with the figure, the limit and what to change."""
+    found = [told for told in (_full(one), _slow(one)) if told]
+    if not found:
+        return None
+    what, where, remedy = ("; ".join(parts) for parts in zip(*found, strict=True))
+    return InputError(what, f"{where}, {one.name}", f"{remedy}; or raise the limit")
+
+
+Told = tuple[str, str, str]
+"""What, where, and what to do."""
+
+
+def _full(one: Verdict) -> Told | None:
+    share, limit = one.figures.share, one.config.preflight.hbm_share
+    if share <= limit:
+        return None
+    recomputes = one.config.train.activation_checkpointing
+    recompute = "" if recomputes else "set train.activation_checkpointing = true, "
+    return (
+        f"the step takes {100 * share:.4g}% of a chip's HBM, and run.toml allows {100 * limit:g}%",
+        "preflight.hbm_share",
+        f"lower train.batch_size, raise train.accumulation, {recompute}or take a larger topology",
+    )
+
+
+def _slow(one: Verdict) -> Told | None:
+    found, limit = one.bound, one.config.preflight.step_seconds
+    if not found or not limit or found.seconds <= limit:
+        return None
+    return (
+        f"a step takes {found.seconds:.4g} s at least, and run.toml allows {limit:g} s",
+        "preflight.step_seconds",
+        f"it is bound by {found.by}: {_faster(found.by, one.config.train)}",
+    )
+
+
+def _faster(by: str, train: Train) -> str:
+    if by != "ICI":
+        return "lower train.batch_size or take a larger topology"
+    if train.accumulation > 1:
+        return (
+            "lower train.accumulation where memory allows: each part gathers the parameters again"
         )
-    if found and limits.step_seconds and found.seconds > limits.step_seconds:
-        return InputError(
-            f"a step takes {found.seconds:.3g} s at least, and run.toml allows "
-            f"{limits.step_seconds:g} s",
-            f"preflight.step_seconds, {one.name}",
-            f"it is bound by {found.by}: {FASTER[found.by]}; or raise the limit",
-        )
-    return None
+    return "make the model smaller, or take a generation with faster links: --compare shows which"
