@@ -176,6 +176,24 @@ def test_a_file_that_the_model_takes_in_makes_another_key(
     assert study.key(load_with()) != before
 
 
+def test_a_package_beside_ours_makes_another_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ours", "beside"):
+        (tmp_path / "src" / name).mkdir(parents=True)
+    monkeypatch.setattr(study, "PACKAGE", tmp_path / "src" / "ours")
+    before = study.key(load_with())
+    (tmp_path / "src" / "beside" / "layers.py").touch()
+    assert study.key(load_with()) != before
+
+
+@pytest.mark.parametrize("name", ["XLA_FLAGS", "LIBTPU_INIT_ARGS"])
+def test_flags_of_the_compiler_make_another_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = study.key(load_with())
+    monkeypatch.setenv(name, "--xla_of_no_matter=1")
+    assert study.key(load_with()) != before
+
+
 def load_with(*changes: str) -> Config:
     base = ("train.batch_size=110592", "hardware.generation=v5e", "hardware.topology=2x2")
     return load(RUN_TOML, [*base, "hardware.slices=1", *changes])

@@ -219,6 +219,7 @@ def with_model(folder: Path, line: str, changed: str) -> subprocess.CompletedPro
     [
         (LINE, "return self.down(x * x[x > 0].sum())", "aten::nonzero"),
         (LINE, "return self.down(x * x.max().item())", "aten::_local_scalar_dense"),
+        (LINE, "return x * torch.lgamma(torch.ones(4, device=x.device)).sum()", "aten::lgamma"),
         (LINE, "return self.down(x, 3)", "TypeError: Linear.forward() takes 2"),
         (LINE, "raise RuntimeError", "RuntimeError"),
         ("import torch\n", "import torch torch\n", "SyntaxError: invalid syntax"),

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import AdamW
+from torch.overrides import TorchFunctionMode
 
 from ..accelerator._base import Reader, dtype_of, training_state
 from ..accelerator.xla import BATCH, Xla
@@ -36,11 +37,38 @@ ARGUMENT = "argument."
 
 
 class NotLowered(Exception):
-    """`operations` would leave the device and be computed on the host, from values that there are
-    not yet; the error that followed is the cause."""
+    """Operations that leave the device and are computed on the host."""
 
-    def __init__(self, operations: list[str]) -> None:
-        super().__init__(" and ".join(operations))
+
+class OnDevice(TorchFunctionMode):
+    """Raises NotLowered out of the call that leaves the device, were it only for a constant.
+
+    Of the model's own tensors there are no values: for them torch_xla's error comes first.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before = _on_host()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        try:
+            return func(*args, **(kwargs or {}))
+        finally:
+            self.check()
+
+    def check(self) -> None:
+        """The calls of a backward pass do not come by: they show at its end."""
+        now = _on_host()
+        if left := sorted(name for name in now if now[name] > self._before.get(name, 0)):
+            raise NotLowered(" and ".join(left)) from None
+
+
+def _on_host() -> dict[str, int]:
+    """Operations that left the device so far, and how often."""
+    import torch_xla.debug.metrics as metrics
+
+    names = [name for name in metrics.counter_names() if name.startswith("aten::")]
+    return {name: metrics.counter_value(name) for name in names}
 
 
 @dataclass
@@ -158,24 +186,10 @@ def export(config: Config, vocabulary: int, folder: Path) -> list[Program]:
     model = Transformer(config.model.shape(vocabulary), dtype_of(config.train))
     accelerator = Tracing(config, folder)
     trainer = Trainer.build(_two_parts(config.train), accelerator, model, _shape_only)
-    before = _on_host()
-    try:
+    with OnDevice() as watched:
         trainer.step(np.zeros(_rows(trainer.train), np.int32), 0)
-    except Exception as error:
-        if left := sorted(
-            name for name, count in _on_host().items() if count > before.get(name, 0)
-        ):
-            raise NotLowered(left) from error
-        raise
+    watched.check()
     return accelerator.programs
-
-
-def _on_host() -> dict[str, int]:
-    """Operations that left the device so far, and how often."""
-    import torch_xla.debug.metrics as metrics
-
-    names = [name for name in metrics.counter_names() if name.startswith("aten::")]
-    return {name: metrics.counter_value(name) for name in names}
 
 
 def _two_parts(train: Train) -> Train:
@@ -209,7 +223,7 @@ def main() -> None:
 
 def _fault(error: NotLowered) -> dict[str, Any]:
     """The operation that has no form on the device, and where in the model's code it stands."""
-    frames = traceback.extract_tb(error.__cause__.__traceback__ if error.__cause__ else None)
+    frames = traceback.extract_tb(error.__traceback__)
     ours = [one for one in frames if in_model(Path(one.filename))] or list(frames)
     place = {"file": ours[-1].filename, "line": ours[-1].lineno, "code": ours[-1].line}
     return {"operation": str(error), **place}

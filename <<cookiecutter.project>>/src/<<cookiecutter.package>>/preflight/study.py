@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
 import subprocess
@@ -11,7 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
+from importlib.metadata import distributions
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -32,6 +31,8 @@ the larger one: nothing grows evenly then, and such a model is soon compiled as 
 PACKAGE = faults.PACKAGE
 APART = "ops"
 """A folder of which no step is made. Any other file may have a part in it."""
+FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
+"""Variables that the compiler heeds."""
 NO_MATTER = ("steps", "learning_rate", "warmup_steps", "final_learning_rate")
 """Settings of [train] that change no program: they are numbers given to it."""
 
@@ -126,17 +127,19 @@ def key(config: Config) -> str:
         "compile": topology.of(config),
         "fsdp": config.hardware.fsdp_devices,
         "code": _code(),
-        "versions": [*environment.PACKAGES, *map(_version, ("torch", "torch_xla"))],
+        "versions": [*environment.PACKAGES, *_installed()],
+        "flags": {name: os.environ.get(name, "") for name in FLAGS},
     }
     return hashlib.sha256(json.dumps(matters, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _code() -> dict[str, str]:
-    names = [file.relative_to(PACKAGE) for file in sorted(PACKAGE.rglob("*.py"))]
+    """Of the package, and of those that stand beside it in the project's `src`."""
+    root = PACKAGE.parent if PACKAGE.parent.name == "src" else PACKAGE
     return {
-        str(name): hashlib.sha256((PACKAGE / name).read_bytes()).hexdigest()
-        for name in names
-        if name.parts[0] != APART
+        str(file.relative_to(root)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(root.rglob("*.py"))
+        if not file.is_relative_to(PACKAGE / APART)
     }
 
 
@@ -144,8 +147,9 @@ def vocabulary(config: Config) -> int:
     return load_tokenizer(config.data.tokenizer).vocab_size
 
 
-def _version(package: str) -> str:
-    return version(package) if importlib.util.find_spec(package) else "none"
+def _installed() -> list[str]:
+    """Any of these the model may import."""
+    return sorted({f"{one.name}=={one.version}" for one in distributions()})
 
 
 def _write(file: Path, content: Any) -> None:
