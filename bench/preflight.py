@@ -103,7 +103,7 @@ def line() -> None:
     """A model that is too deep to be compiled as a whole is, this once."""
     preset, where, layers = DEEP
     config, study = settings(preset, where, layers), studying(VOCABULARY[preset])
-    guessed = study.Study(lambda text: None).figures(config)
+    guessed = study.Study(lambda text: None).estimate(config)
     whole = study.Study(lambda text: None, whole=True).figures(config)
     print(f"\n{preset} with {config.model.layers} layers on {where}, all of them")
     print(f"  the line through {guessed.depths} over {whole.depths} compiled")

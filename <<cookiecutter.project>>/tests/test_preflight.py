@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from << cookiecutter.package >>.preflight import environment, faults, study, top
 from << cookiecutter.package >>.preflight.bound import bound, usd_per_billion_tokens
 from << cookiecutter.package >>.preflight.figures import Figures, line, refusal
 from << cookiecutter.package >>.preflight.program import BETWEEN
-from << cookiecutter.package >>.preflight.remedies import remedies
+from << cookiecutter.package >>.preflight.remedies import Remedy, remedies
 from << cookiecutter.package >>.preflight.results import remembered
 from << cookiecutter.package >>.preflight.verdict import Price, as_dict, exceeded, too_large, verdict
 from << cookiecutter.package >>.settings import load
@@ -138,6 +138,29 @@ def test_a_line_is_drawn_only_where_memory_grows_evenly(
     found = study.Study(lambda text: None).figures(load_with("model.layers=18"))
     assert depths == compiled
     assert len(found.depths) == (1 if 18 in compiled else 2)
+
+
+@pytest.mark.parametrize(
+    ("layer", "compiled"), [(0.5, [2, 4]), (0.9, [2, 4, 20]), (1.1, [2, 4, 20]), (2.0, [2, 4])]
+)
+def test_near_the_limit_no_line_decides(
+    monkeypatch: pytest.MonkeyPatch, layer: float, compiled: list[int]
+) -> None:
+    """`layer`: of twenty of them all HBM is taken at 1."""
+    depths: list[int] = []
+
+    def at(self: study.Study, config: Config, layers: int) -> Figures:
+        depths.append(layers)
+        memory = {"temporary": layers * layer * GIB}
+        return figures(limit=20.0 * GIB, depths=(layers,), memory=memory)
+
+    monkeypatch.setattr(study.Study, "_at", at)
+    config = load_with("model.layers=20")
+    found = study.Study(lambda text: None).figures(config)
+    assert depths == compiled
+    assert found.depths == ((20,) if 20 in compiled else (2, 4))
+    estimated = study.Study(lambda text: None).estimate(config)
+    assert estimated.depths == (2, 4), "a remedy is tried along the line"
 
 
 @pytest.mark.parametrize(("low", "high", "needed"), [(12.0, 20.0, 36.0), (18.0, 20.0, 24.0)])
@@ -317,7 +340,7 @@ def result(*found: Figures) -> dict[str, object]:
         "tokens_per_step": 16,
         "prices_checked": "2025-11-01",
         "slices": [as_dict(one) for one in slices],
-        "remedies": [{"settings": ("train.accumulation=2",), "fits": True, "share": 0.5}],
+        "remedies": [asdict(Remedy(("train.accumulation=2",), True, 0.5, extrapolated=False))],
     }
 
 

@@ -49,7 +49,8 @@ FreshOption = Annotated[
 WholeOption = Annotated[
     bool,
     typer.Option(
-        "--whole", help="Compile every layer of a deep model, instead of 2 and 4 and the line on."
+        "--whole",
+        help="Compile every layer of a deep model, also where 2 and 4 and the line on are enough.",
     ),
 ]
 
@@ -178,7 +179,7 @@ def _remedies(study: Study, own: Verdict) -> list[dict[str, Any]]:
 
     if own.figures.fits:
         return []
-    return [asdict(one) for one in remedies(own.config, own.figures, study.figures, study.say)]
+    return [asdict(one) for one in remedies(own.config, own.figures, study.estimate, study.say)]
 
 
 def _result(verdicts: Sequence[Verdict], prices: Prices) -> dict[str, Any]:

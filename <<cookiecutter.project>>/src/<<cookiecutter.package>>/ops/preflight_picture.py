@@ -27,6 +27,7 @@ def draw(result: dict[str, Any], file: Path) -> None:
         axes.bar_label(bars, labels, padding=3)
         axes.set_title(name)
         axes.margins(x=0.25)
+        axes.set_xlim(left=0)
     panels[0].axvline(100, color="black", linewidth=0.8)
     figure.suptitle(title(result))
     _save(figure, file)

@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
+from ..preflight.figures import DEPTHS
 from .texts import drawn, pairs
 
 Result = dict[str, Any]
@@ -86,9 +87,8 @@ def _alone(bound: Result) -> str:
 
 def notes(result: Result) -> list[str]:
     found = [*HONEST, f"Prices of {result['prices_checked']}, in ops/prices.toml."]
-    lines = [one["compiled_layers"] for one in result["slices"] if one["extrapolated"]]
-    if lines:
-        depths = " and ".join(map(str, lines[0]))
+    if any(one["extrapolated"] for one in [*result["slices"], *result["remedies"]]):
+        depths = " and ".join(map(str, DEPTHS))
         found.insert(0, f"{LINE} extrapolated from {depths} layers; --whole compiles all of them.")
     return ["", *found]
 
@@ -101,7 +101,7 @@ def title(result: Result) -> str:
 def _remedies(result: Result) -> list[str]:
     return [
         f"  {'fits' if one['fits'] else 'does not fit either'} with "
-        f"{' '.join(one['settings'])}: {one['share']:.1%} of HBM"
+        f"{' '.join(one['settings'])}: {LINE * one['extrapolated']}{one['share']:.1%} of HBM"
         for one in result["remedies"]
     ]
 

@@ -18,6 +18,8 @@ from .program import BETWEEN, Collective, Work, measure
 UNITS = {"B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = r"\(([\d.]+)([BKMGT])B?\)"
 _EXCEEDS = re.compile(rf"{_SIZE} exceeds available HBM {_SIZE}")
+DEPTHS = (2, 4)
+"""Numbers of layers through which the line of a deep model is drawn."""
 KINDS = {"model": "parameters", "optimizer": "optimizer", "gradient": "gradients"}
 
 Memory = dict[str, float]

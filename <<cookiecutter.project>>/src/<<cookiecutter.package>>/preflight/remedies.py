@@ -21,6 +21,7 @@ class Remedy:
     settings: tuple[str, ...]
     fits: bool
     share: float
+    extrapolated: bool
 
 
 def remedies(
@@ -36,7 +37,7 @@ def remedies(
             say(f"does not fit; trying {' '.join(settings)}")
             seen = judge(changed)
             fits = seen.fits and seen.share <= config.preflight.hbm_share
-            last = Remedy(settings, fits, seen.share)
+            last = Remedy(settings, fits, seen.share, extrapolated=len(seen.depths) > 1)
         found += [last] if last else []
     return found
 

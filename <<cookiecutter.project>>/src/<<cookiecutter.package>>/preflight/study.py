@@ -19,12 +19,13 @@ from ..config import Config
 from ..data.tokens import load_tokenizer
 from . import environment, faults, topology
 from .environment import Say
-from .figures import Figures, NotCompiled, line, read
+from .figures import DEPTHS, Figures, NotCompiled, line, read
 from .results import remembered
 
 DEEPEST = 16
-DEPTHS = (2, 4)
-"""A model of more than DEEPEST layers is compiled at these numbers of them."""
+"""A model of more layers than these is compiled at DEPTHS of them."""
+NEAR = (0.75, 1.3)
+"""Shares of HBM between which a line decides nothing: bench/ saw it a quarter off."""
 UNEVEN = 256 * 2**20
 """Temporaries below this may lie in a chip's own memory at the smaller depths and spill into HBM at
 the larger one: nothing grows evenly then, and such a model is soon compiled as a whole."""
@@ -46,7 +47,18 @@ class Study:
     fresh: bool = False
 
     def figures(self, config: Config) -> Figures:
-        """Raises InputError, Refused, Failure."""
+        """Those by which it is decided: where a line comes near the limit, all layers are compiled.
+
+        Raises InputError, Refused, Failure.
+        """
+        found = self.estimate(config)
+        if len(found.depths) == 1 or not NEAR[0] < found.share < NEAR[1]:
+            return found
+        self.say(f"about {found.share:.0%} of HBM is near the limit: compiling all layers")
+        return self._at(config, config.model.shape(1).layers)
+
+    def estimate(self, config: Config) -> Figures:
+        """Of a deep model those of the line through two depths. Raises as `figures` does."""
         layers = config.model.shape(1).layers
         if self.whole or layers <= DEEPEST:
             return self._at(config, layers)
