@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Callable, Mapping, MutableMapping
@@ -17,6 +18,8 @@ PROJECT, PACKAGE = "<<cookiecutter.project>>", "<<cookiecutter.package>>"
 # In the place of answers that are wrong, so that defaults made of them add no fault of their own.
 SAFE = {"project": "tpu-training", "gcp_project": "my-gcp-project", "generation": "v5e"}
 SEQUENCES_PER_DEVICE = 4
+COMPARED = {"v5e": "v6e", "v6e": "v5e", "v5p": "7x", "7x": "v5p", "v4": "v5p"}
+"""The generation that somebody who chose one would look at too."""
 
 
 class Verdicts:
@@ -63,6 +66,22 @@ class Verdicts:
         devices = one.hosts * one.devices_per_host * int(answers["slices"])
         return str(devices * SEQUENCES_PER_DEVICE)
 
+    def compared(self, answers: Mapping[str, str]) -> str:
+        """A slice of another generation that the batch spreads over, as GENERATION:TOPOLOGY.
+
+        It has the same topology, or the most alike number of chips.
+        """
+        generation, slices = COMPARED[answers["generation"]], int(answers["slices"])
+        own = self._catalog.find(answers["generation"], answers["topology"])
+        others = [
+            one
+            for topology in self._catalog.topologies(generation)
+            if (one := self._catalog.find(generation, topology)).multi_host or slices == 1
+            if int(self.batch_size(answers)) % (one.hosts * one.devices_per_host * slices) == 0
+        ]
+        nearest = min(others, key=lambda one: (one.topology != own.topology, _far(one, own)))
+        return f"{generation}:{nearest.topology}"
+
     def unchosen(self, answers: Mapping[str, str]) -> list[str]:
         """Files of the template that belong to options not chosen, as paths within the project."""
         places = [
@@ -103,6 +122,10 @@ class Verdicts:
         return right, wrong
 
 
+def _far(one: Any, other: Any) -> float:
+    return abs(math.log(one.chips / other.chips))
+
+
 def filters(
     load: Callable[[str], ModuleType], refusal: type[BaseException]
 ) -> dict[str, Callable[..., Any]]:
@@ -112,6 +135,7 @@ def filters(
         "checked": verdicts.checked,
         "suggest": verdicts.suggest,
         "batch_size": verdicts.batch_size,
+        "compared": verdicts.compared,
         "manifest": verdicts.manifest,
         "unchosen": verdicts.unchosen,
         "words": verdicts.words,

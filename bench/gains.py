@@ -1,7 +1,7 @@
 """What the step gained, change by change, in the compiler's figures.
 
     nox -s bench -- gains           # of four layers of the preset 125m, on v5e 2x2
-    nox -s bench -- gains 8b v6e:4x4
+    nox -s bench -- gains 1b v5e:2x2 model.layers=16
 
 Each row takes something back that the step does today; the last is the step of the usual guide:
 every chip holds all of the model and computes in float32.
@@ -95,9 +95,10 @@ class Traced:
         return [command[0], "-c", "\n".join(lines), command[-1]]
 
 
-def row(variant: Variant, preset: str, where: str) -> list[str]:
+def row(variant: Variant, preset: str, where: str, words: tuple[str, ...]) -> list[str]:
+    """`words` are settings of all variants."""
     batch = f"train.batch_size={_batch(preset, where, variant)}"
-    config = settings(preset, where, (LAYERS, batch, *variant.words))
+    config = settings(preset, where, (LAYERS, batch, *words, *variant.words))
     return cells(config, preset, variant.code)
 
 
@@ -120,11 +121,13 @@ def _batch(preset: str, where: str, variant: Variant) -> int:
 
 
 def main() -> None:
-    preset, where = one_of(sys.argv[1:], "125m", "v5e:2x2")
-    print(f"four layers of {preset}, {where}, {SEQUENCES[preset]} sequences a device and part")
+    words = tuple(word for word in sys.argv[1:] if "=" in word)
+    preset, where = one_of([word for word in sys.argv[1:] if word not in words], "125m", "v5e:2x2")
+    told = " ".join([LAYERS, *words])
+    print(f"{preset}, {where}, {SEQUENCES[preset]} sequences a device and part, {told}")
     print(f"{'':<34}" + "  ".join(f"{name:>11}" for name in HEAD))
     for variant in VARIANTS:
-        line = row(variant, preset, where)
+        line = row(variant, preset, where, words)
         print(f"{variant.name:<34}" + "  ".join(f"{cell:>11}" for cell in line), flush=True)
 
 

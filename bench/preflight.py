@@ -100,14 +100,15 @@ def _next(seen: dict[int, Any], unit: int) -> int | None:
 
 
 def line() -> None:
-    """A model that is too deep to be compiled as a whole is, this once."""
+    """A model that is too deep to be compiled as a whole is, this once. The aim for HBM is that of
+    `study.NEAR`: where a line so far off would decide wrongly, none is drawn."""
     preset, where, layers = DEEP
     config, study = settings(preset, where, layers), studying(VOCABULARY[preset])
     guessed = study.Study(lambda text: None).estimate(config)
     whole = study.Study(lambda text: None, whole=True).figures(config)
     print(f"\n{preset} with {config.model.layers} layers on {where}, all of them")
     print(f"  the line through {guessed.depths} over {whole.depths} compiled")
-    ratio("HBM", guessed.used / whole.used, "0.95 to 1.05")
+    ratio("HBM", guessed.used / whole.used, "0.75 to 1.3")
     ratio("FLOPs", guessed.flops / whole.flops, "0.99 to 1.01")
     ratio("bytes through HBM", guessed.hbm_bytes / whole.hbm_bytes, "0.9 to 1.1")
     ratio("bytes sent", guessed.sent_bytes / whole.sent_bytes, "0.9 to 1.1")

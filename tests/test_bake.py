@@ -6,6 +6,7 @@ import importlib
 import itertools
 import json
 import os
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -104,9 +105,17 @@ def check_settings(project: Path, package: str, answers: dict[str, str]) -> None
     assert hardware["slices"] == int(answers["slices"])
     assert hardware["accelerator"] == {"torch_xla": "xla", "torch_tpu": "tpu"}[answers["framework"]]
     assert cloud["cluster_mode"] == answers["cluster_mode"]
-    settings = importlib.import_module(f"{package}.settings").load(project / "run.toml")
-    one = settings.hardware.slice
+    load = importlib.import_module(f"{package}.settings").load
+    one = load(project / "run.toml").hardware.slice
     assert (one.generation, one.topology) == (answers["generation"], answers["topology"])
+    readme = (project / "README.md").read_text("utf-8")
+    for other in re.findall(r"--compare (\S+)", readme):
+        generation, topology = other.split(":")
+        assert generation != answers["generation"]
+        place = (f"hardware.generation={generation}", f"hardware.topology={topology}")
+        load(project / "run.toml", place)
+    if told := re.findall(r"--set (hardware\.\S+)", readme):
+        load(project / "run.toml", told)
 
 
 def test_files_hold_the_normal_form_of_the_answers(oven: Oven, tmp_path: Path) -> None:

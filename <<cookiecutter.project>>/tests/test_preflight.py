@@ -386,6 +386,18 @@ def test_an_environment_whose_python_has_gone_is_made_again(
     )
     assert environment.python(print).exists()
     assert list(cache.iterdir()) == [environment.place()]
+    assert environment.place().stat().st_mode & 0o055 == 0o055, "others may share it"
+
+
+def test_an_environment_that_cannot_be_looked_into_is_told(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "exists", closed)
+    with pytest.raises(Refused, match="Permission denied"):
+        environment.python(print)
 
 
 def test_an_environment_is_there_whole_or_not_at_all(

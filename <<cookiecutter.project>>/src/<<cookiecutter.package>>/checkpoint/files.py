@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -58,8 +57,6 @@ class Files(Protocol):
 
 def open_files(root: str) -> Files:
     """The storage at a local path or any URL that fsspec knows."""
-    # gcsfs logs each refused request with its traceback; what matters of it is raised all the same.
-    logging.getLogger("gcsfs").setLevel(logging.CRITICAL)
     try:
         # Other hosts write to the same folders: a cached listing would hide their files.
         fs, path = url_to_fs(root, use_listings_cache=False)

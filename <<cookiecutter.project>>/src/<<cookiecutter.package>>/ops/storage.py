@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-
 import fsspec
 
 from ..errors import Refused
-
-# Its log has the traceback of each refused request; what matters of it is raised all the same.
-logging.getLogger("gcsfs").setLevel(logging.CRITICAL)
 
 
 def write(url: str, text: str) -> None:

@@ -18,6 +18,12 @@ from ..errors import Refused
 PACKAGES = ("jax==0.10.2", "jaxlib==0.10.2", "libtpu==0.0.52")
 """Tested together: `compiling.py` uses what jax does not promise to keep."""
 
+INDEX = (
+    f"let this machine reach a package index with {', '.join(PACKAGES)} once, "
+    "or set XDG_CACHE_HOME to a folder that has it already"
+)
+ANOTHER = "set XDG_CACHE_HOME to a folder that can be read and written"
+
 Say = Callable[[str], None]
 
 
@@ -36,7 +42,11 @@ def place() -> Path:
 def python(say: Say) -> Path:
     """The Python that has the compiler. Raises Refused where it cannot be installed."""
     found = place() / "bin" / "python"
-    if not found.exists():
+    try:
+        there = found.exists()
+    except OSError as error:
+        raise _refused(f"{error.strerror}", str(place()), ANOTHER) from None
+    if not there:
         # Where the Python that it was made with has gone, its link leads nowhere.
         shutil.rmtree(place(), ignore_errors=True)
         say(f"installing {', '.join(PACKAGES)} (once, about a gigabyte, into {place()})")
@@ -50,15 +60,17 @@ def _make(target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         part = Path(mkdtemp(prefix=f"{target.name}.part-", dir=target.parent))
     except OSError as error:
-        raise _refused(f"{error.strerror}", str(target.parent)) from None
+        raise _refused(f"{error.strerror}", str(target.parent), ANOTHER) from None
     try:
         for command in _commands(part):
             _run(command, target)
+        # A temporary folder is closed to others: who shares this one shall find it.
+        part.chmod(0o755)
         part.rename(target)
     except OSError as error:
         # Another process that made the same one at the same time is no fault.
         if not (target / "bin" / "python").exists():
-            raise _refused(str(error), str(target)) from None
+            raise _refused(str(error), str(target), ANOTHER) from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
@@ -85,10 +97,5 @@ def _run(command: list[str], target: Path) -> None:
         raise _refused(said[-1].strip(), str(log))
 
 
-def _refused(reason: str, where: str) -> Refused:
-    return Refused(
-        f"the TPU's compiler could not be installed: {reason}",
-        where,
-        f"let this machine reach a package index with {', '.join(PACKAGES)} once, "
-        "or set XDG_CACHE_HOME to a folder that has it already",
-    )
+def _refused(reason: str, where: str, remedy: str = INDEX) -> Refused:
+    return Refused(f"the TPU's compiler could not be installed: {reason}", where, remedy)

@@ -45,7 +45,7 @@ def check(config: Config) -> None:
             "the compiler sees a v4 chip's two cores as two devices, torch_xla as one: its figures "
             "would be those of another program",
             "hardware.generation = v4",
-            "judge another one: --set hardware.generation=v5p --set hardware.topology=2x2x1",
+            "judge another one: --set hardware.generation=v5p --set hardware.topology=2x2x2",
         )
 
 
