@@ -14,7 +14,11 @@ from ops_fixtures import IMAGE, RUN_TOML
 from << cookiecutter.package >>.settings import load
 
 _RUN = ("plan", "build", "provision", "submit", "watch", "logs", "dashboard", "report", "teardown")
+<% if cookiecutter.framework == "torch_xla" %>
 _PROJECT = ("preflight", "status", "cost", "sweep", "doctor", "bootstrap")
+<% else %>
+_PROJECT = ("status", "cost", "sweep", "doctor", "bootstrap")
+<% endif %>
 VERBS = (*_RUN, *_PROJECT)
 
 

@@ -276,9 +276,12 @@ def test_remedies_are_those_that_the_compiler_took() -> None:
     assert len(tried) < 12
 
 
-@pytest.mark.parametrize(("share", "fits"), [(0.9, False), (0.4, True)])
-def test_a_remedy_keeps_the_limit_of_run_toml(share: float, fits: bool) -> None:
-    config = load_with("train.batch_size=64", "preflight.hbm_share=0.5")
+@pytest.mark.parametrize(
+    ("share", "seconds", "fits"), [(0.9, 0, False), (0.4, 0, True), (0.4, 0.5, False)]
+)
+def test_a_remedy_keeps_the_limits_of_run_toml(share: float, seconds: float, fits: bool) -> None:
+    limits = ("preflight.hbm_share=0.5", f"preflight.step_seconds={seconds}")
+    config = load_with("train.batch_size=64", *limits)
     seen = figures(limit=1.0, memory={"temporary": share})
     found = remedies(config, Figures(1.0, needed=5.0), lambda one: seen, print)
     assert found and all(one.fits is fits for one in found)
@@ -336,6 +339,10 @@ def result(*found: Figures) -> dict[str, object]:
     slices = [verdict(load_with(), one, 257, Price("on-demand", 1.2, True)) for one in found]
     return {
         "model": "tiny",
+        "sequence_length": 8,
+        "accumulation": 2,
+        "vocabulary": 257,
+        "limits": {"hbm_share": 0.9, "step_seconds": 0.0},
         "parameters": slices[0].parameters,
         "tokens_per_step": 16,
         "prices_checked": "2025-11-01",
@@ -349,7 +356,8 @@ def test_the_table_says_what_is_a_bound_and_what_was_extrapolated() -> None:
     for text in (preflight_texts.text(shown), preflight_texts.markdown(shown)):
         for part in ("at least", "at most", "~ extrapolated from 2 and 4", "NO", "by compute"):
             assert part in text
-        assert "fits with train.accumulation=2" in text
+        assert "enough: train.accumulation=2, with 50.0% of HBM" in text
+        assert "a vocabulary of 257, 2 sequences of 8 tokens a step in 2 parts" in text
         assert "~8.00 GiB of 16.00 GiB" in text and "~20" not in text
 
 
@@ -426,3 +434,23 @@ def test_without_torch_xla_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_chip_that_the_compiler_sees_otherwise_is_refused() -> None:
     with pytest.raises(InputError, match="v4"):
         faults.check(settings("v4", "2x2x1"))
+
+
+def test_a_full_temporary_folder_is_told(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    def full(self: study.Study, config: Config, folder: Path) -> Figures:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(study.Study, "_compiled", full)
+    with pytest.raises(Refused, match="No space left") as caught:
+        study.Study(print).figures(load_with())
+    assert "TMPDIR" in caught.value.remedy
+
+
+def test_a_compiler_that_is_no_longer_whole_is_removed(cache: Path) -> None:
+    inside = environment.place() / "bin"
+    inside.mkdir(parents=True)
+    (inside / "python").write_text("#!/bin/sh\nexit 1\n")
+    (inside / "python").chmod(0o755)
+    with pytest.raises(Refused, match="no longer whole"):
+        environment.check()
+    assert not environment.place().exists()

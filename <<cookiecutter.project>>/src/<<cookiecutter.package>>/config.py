@@ -264,6 +264,7 @@ class Cloud:
             )
 
 
+<% if cookiecutter.framework == "torch_xla" %>
 @dataclass(frozen=True, config=STRICT)
 class Preflight:
     """What `ops preflight` holds the compiled step to. 0 stands for no limit."""
@@ -272,6 +273,7 @@ class Preflight:
     step_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
 
+<% endif %>
 @dataclass(frozen=True, config=STRICT)
 class Config:
     """All of run.toml."""
@@ -284,7 +286,9 @@ class Config:
     log: Log
     hardware: Hardware
     cloud: Cloud
+<% if cookiecutter.framework == "torch_xla" %>
     preflight: Preflight = Preflight()
+<% endif %>
 
     def __post_init__(self) -> None:
         micro = self.train.batch_size // self.train.accumulation

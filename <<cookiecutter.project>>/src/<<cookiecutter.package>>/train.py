@@ -47,13 +47,12 @@ def train(
     if dry_run:
         return show(_plan(settings), as_json, _plan_text)
     summary = _run(settings, local, in_process)
-    summary["go_on"] = _go_on(
-        config,
-        [*overrides, f"train.steps={2 * settings.train.steps}"],
-        [*["--local"] * local, *["--in-process"] * in_process],
-    )
+    early = summary["steps"] < summary["of_steps"]
+    more = [] if early else [f"train.steps={2 * settings.train.steps}"]
+    options = [*["--local"] * local, *["--in-process"] * in_process]
+    summary["go_on"] = _go_on(config, [*overrides, *more], options)
     show(summary, as_json, _summary_text)
-    if summary["steps"] < summary["of_steps"]:
+    if early:
         raise typer.Exit(ASKED_TO_END)
     return None
 

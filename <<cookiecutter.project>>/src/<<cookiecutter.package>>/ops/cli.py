@@ -11,7 +11,11 @@ from collections.abc import Callable
 import typer
 
 from ..console import run_app
+<% if cookiecutter.framework == "torch_xla" %>
 from . import commands_preflight, commands_project, commands_push, commands_run, commands_setup
+<% else %>
+from . import commands_project, commands_push, commands_run, commands_setup
+<% endif %>
 
 app = typer.Typer(
     help=__doc__,
@@ -26,7 +30,9 @@ _SETUP = "Once, and when something is wrong"
 
 _of_run: tuple[Callable[..., None], ...] = (
     commands_run.plan,
+<% if cookiecutter.framework == "torch_xla" %>
     commands_preflight.preflight,
+<% endif %>
     commands_push.build,
     commands_run.provision,
     commands_run.submit,

@@ -23,6 +23,7 @@ from .cost import Prices, read_prices
 from .opening import SummaryOption
 from .voice import Voice
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SIGNALLED = 128
 """With the number of a signal it is the exit code after it, as shells know it."""
 KINDS = (".png", ".svg")
@@ -114,11 +115,19 @@ def _study(whole: bool, fresh: bool) -> Iterator[Study]:
 
 
 def _end_cleanly() -> None:
-    """As after Ctrl-C the compiler is ended and its files are removed. Under nohup a terminal that
-    is closed goes on to end nothing."""
-    for one in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(one) is not signal.SIG_IGN:
-            signal.signal(one, lambda number, frame: sys.exit(SIGNALLED + number))
+    """The first signal ends the compiler and removes its files, and no other one cuts that short.
+    Under nohup a terminal that is closed goes on to end nothing."""
+    heeded = [one for one in SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
+
+    def end(number: int, frame: object) -> None:
+        for one in heeded:
+            signal.signal(one, signal.SIG_IGN)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        sys.exit(SIGNALLED + number)
+
+    for one in heeded:
+        signal.signal(one, end)
 
 
 def _settings(config: Path, overrides: Sequence[str], *place: str) -> Config:
@@ -183,6 +192,7 @@ def _remedies(study: Study, own: Verdict) -> list[dict[str, Any]]:
 
 
 def _result(verdicts: Sequence[Verdict], prices: Prices) -> dict[str, Any]:
+    from ..preflight.study import vocabulary
     from ..preflight.verdict import as_dict
 
     own = verdicts[0].config
@@ -190,6 +200,10 @@ def _result(verdicts: Sequence[Verdict], prices: Prices) -> dict[str, Any]:
         "model": own.model.preset,
         "parameters": verdicts[0].parameters,
         "tokens_per_step": own.train.tokens_per_step,
+        "sequence_length": own.train.sequence_length,
+        "accumulation": own.train.accumulation,
+        "vocabulary": vocabulary(own),
+        "limits": asdict(own.preflight),
         "slices": [as_dict(one) for one in verdicts],
         "prices_checked": prices.checked.isoformat(),
     }

@@ -27,15 +27,17 @@ def draw(result: dict[str, Any], file: Path) -> None:
         axes.bar_label(bars, labels, padding=3)
         axes.set_title(name)
         axes.margins(x=0.25)
+        axes.locator_params(axis="x", nbins=4)
+    panels[0].axvline(100 * result["limits"]["hbm_share"], color="black", linewidth=0.8)
+    for axes in panels:
         axes.set_xlim(left=0)
-    panels[0].axvline(100, color="black", linewidth=0.8)
     figure.suptitle(title(result))
     _save(figure, file)
 
 
 def _panels(slices: list[dict[str, Any]]) -> dict[str, list[float | None]]:
     return {
-        "HBM of a chip taken, %": [100 * one["hbm"]["share"] for one in slices],
+        "HBM of a chip taken, % (line: the limit)": [100 * one["hbm"]["share"] for one in slices],
         "a step takes at least, ms": [
             1000 * one["bound"]["seconds"] if one["bound"] else None for one in slices
         ],

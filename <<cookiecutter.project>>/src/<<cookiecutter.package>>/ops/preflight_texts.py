@@ -34,7 +34,7 @@ def text(result: Result) -> str:
     for one in result["slices"]:
         table.add_row(*row(one))
     known = details(own)
-    lines = ["", f"{own['slice']}, run.toml's own", pairs(known)] if known else []
+    lines = ["", f"{own['slice']}, of the settings", pairs(known)] if known else []
     return "\n".join([title(result), drawn(table), *lines, *_remedies(result), *notes(result)])
 
 
@@ -44,7 +44,11 @@ def markdown(result: Result) -> str:
     rows = [f"| {' | '.join(row(one))} |" for one in result["slices"]]
     own = [f"| {name} | {value} |" for name, value in details(result["slices"][0])]
     found = [f"- {line.strip()}" for line in _remedies(result)]
-    own_table = ["", "| run.toml's own slice | |", "|---|---|", *own, ""] if own else [""]
+    own_table = (
+        ["", f"| {result['slices'][0]['slice']}, of the settings | |", "|---|---|", *own, ""]
+        if own
+        else [""]
+    )
     return "\n".join([*head, *table, *rows, *own_table, *found, "", *notes(result), ""])
 
 
@@ -68,15 +72,16 @@ def details(one: Result) -> list[tuple[str, str]]:
     rows = [(f"HBM: {PARTS[part]}", size(parts[part])) for part in PARTS if parts.get(part)]
     if one["bound"]:
         ratio = one["flops"] / one["model_flops"]
-        rows.append(("FLOPs", f"{one['flops']:.4g} a step, {ratio:.3f} times the model's own"))
-        rows.append(("through HBM", f"{size(one['hbm_bytes'])} a step"))
+        flops = f"{one['flops']:.4g} a chip and step, {ratio:.3f} times the model's own"
+        rows.append(("FLOPs", flops))
+        rows.append(("through HBM", f"{size(one['hbm_bytes'])} a chip and step"))
         rows += [_collective(kind, found) for kind, found in one["collectives"].items()]
         rows.append(("each alone, at least", _alone(one["bound"])))
     return rows
 
 
 def _collective(kind: str, found: Result) -> tuple[str, str]:
-    return f"{kind} x {found['count']:.0f}", f"{size(found['sent_bytes'])} sent"
+    return f"{kind} x {found['count']:.0f}", f"{size(found['sent_bytes'])} sent by a chip"
 
 
 def _alone(bound: Result) -> str:
@@ -94,14 +99,18 @@ def notes(result: Result) -> list[str]:
 
 
 def title(result: Result) -> str:
+    """Model and batch: what all the figures depend on."""
     model = f"{result['model']} with {result['parameters'] / 1e6:,.1f} million parameters"
-    return f"{model}, {result['tokens_per_step']:,} tokens a step"
+    length, parts = result["sequence_length"], result["accumulation"]
+    sequences = f"{result['tokens_per_step'] // length:,} sequences of {length:,} tokens a step"
+    cut = f" in {parts} parts" if parts > 1 else ""
+    return f"{model}, a vocabulary of {result['vocabulary']:,}, {sequences}{cut}"
 
 
 def _remedies(result: Result) -> list[str]:
     return [
-        f"  {'fits' if one['fits'] else 'does not fit either'} with "
-        f"{' '.join(one['settings'])}: {LINE * one['extrapolated']}{one['share']:.1%} of HBM"
+        f"  {'enough' if one['fits'] else 'not enough'}: "
+        f"{' '.join(one['settings'])}, with {LINE * one['extrapolated']}{one['share']:.1%} of HBM"
         for one in result["remedies"]
     ]
 

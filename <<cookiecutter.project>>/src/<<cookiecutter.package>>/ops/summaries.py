@@ -61,6 +61,8 @@ def _startup(phases: tuple[Phase, ...]) -> str:
 def _next(report: Report) -> str:
     if report.finished:
         return f"raise train.steps and start run {report.run} again: it goes on from its checkpoint"
+    if report.checkpoint is None:
+        return f"start run {report.run} again: it has no checkpoint, and begins at its first step"
     return f"start run {report.run} again: it goes on from its newest checkpoint"
 
 

@@ -34,6 +34,7 @@ def cache() -> Path:
 
 
 def place() -> Path:
+    """Only what is whole begins with `preflight-`: CI keeps that."""
     versions = "-".join(package.replace("==", "") for package in PACKAGES)
     python = f"py{sys.version_info.major}.{sys.version_info.minor}"
     return cache() / f"preflight-{versions}-{python}"
@@ -54,11 +55,24 @@ def python(say: Say) -> Path:
     return found
 
 
+def check() -> None:
+    """After a compilation that broke off. Raises Refused where the environment was at fault, and
+    removes what is left of it."""
+    probe = [str(place() / "bin" / "python"), "-c", "import jax, jaxlib, libtpu"]
+    if subprocess.run(probe, capture_output=True).returncode:  # noqa: S603
+        shutil.rmtree(place(), ignore_errors=True)
+        raise Refused(
+            "the TPU's compiler was no longer whole, and was removed",
+            str(place()),
+            "run the command again: it installs the compiler anew",
+        )
+
+
 def _make(target: Path) -> None:
     """All or nothing: what is there under its name is complete, whoever made it."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(mkdtemp(prefix=f"{target.name}.part-", dir=target.parent))
+        part = Path(mkdtemp(prefix=f"part-{target.name}-", dir=target.parent))
     except OSError as error:
         raise _refused(f"{error.strerror}", str(target.parent), ANOTHER) from None
     try:
@@ -91,7 +105,7 @@ def _commands(folder: Path) -> list[list[str]]:
 def _run(command: list[str], target: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)  # noqa: S603
     if done.returncode:
-        log = target.with_name(f"{target.name}.log")
+        log = target.with_name(f"install-{target.name}.log")
         log.write_text(f"{' '.join(command)}\n{done.stdout}{done.stderr}", encoding="utf-8")
         said = [line for line in done.stderr.splitlines() if line.strip()] or ["no reason given"]
         raise _refused(said[-1].strip(), str(log))

@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from .. import accelerator
 from ..config import Config
 from ..errors import Failure, InputError, NotFound
 
@@ -19,13 +18,7 @@ FRAME = re.compile(r'  File "(.+)", line (\d+)')
 
 
 def available() -> None:
-    """Raises NotFound in a project or an environment without torch_xla."""
-    if "xla" not in accelerator.names():
-        raise NotFound(
-            "this project was made for TorchTPU, and pre-flight traces the step with torch_xla",
-            "src/, accelerator/",
-            "make a project with the framework torch_xla to judge a step before renting",
-        )
+    """Raises NotFound in an environment without torch_xla."""
     if not _installed("torch_xla"):
         raise NotFound(
             "torch_xla is not in this environment, and it traces the step",

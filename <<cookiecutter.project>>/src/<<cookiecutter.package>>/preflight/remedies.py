@@ -9,6 +9,7 @@ from ..config import Config, Hardware
 from ..slices import topologies
 from .environment import Say
 from .figures import Figures
+from .verdict import within
 
 TRIES = 3
 """Of one kind of remedy: each is a compilation."""
@@ -16,7 +17,7 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class Remedy:
-    """`settings` are what `--set` takes; what fits also keeps `preflight.hbm_share`."""
+    """`settings` are what `--set` takes; what fits also keeps the limits of `[preflight]`."""
 
     settings: tuple[str, ...]
     fits: bool
@@ -36,7 +37,7 @@ def remedies(
                 break
             say(f"does not fit; trying {' '.join(settings)}")
             seen = judge(changed)
-            fits = seen.fits and seen.share <= config.preflight.hbm_share
+            fits = seen.fits and within(changed, seen)
             last = Remedy(settings, fits, seen.share, extrapolated=len(seen.depths) > 1)
         found += [last] if last else []
     return found

@@ -46,4 +46,5 @@ def _kept(file: Path) -> Figures | None:
         found = _JSON.validate_json(file.read_bytes())
     except (OSError, ValueError):
         return None
-    return found if found.depths else None
+    whole = found.depths and found.used > 0 and (found.needed is not None or found.flops > 0)
+    return found if whole else None

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import distributions
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 from ..config import Config
 from ..data.tokens import load_tokenizer
+from ..errors import Failure, Refused
 from . import environment, faults, topology
 from .environment import Say
 from .figures import DEPTHS, Figures, NotCompiled, line, read
@@ -64,6 +65,9 @@ class Study:
             return self._at(config, layers)
         low, high = (self._at(config, depth) for depth in DEPTHS)
         if high.needed is None and high.memory["temporary"] < UNEVEN:
+            self.say(
+                f"what fits on the chip itself grows on no line: compiling all {layers} layers"
+            )
             return self._at(config, layers)
         return line(low, high, layers)
 
@@ -71,8 +75,14 @@ class Study:
         config = replace(config, model=replace(config.model, layers=layers))
 
         def compiled() -> Figures:
-            with TemporaryDirectory(prefix="preflight-") as folder:
-                return replace(self._compiled(config, Path(folder)), depths=(layers,))
+            try:
+                with TemporaryDirectory(prefix="preflight-") as folder:
+                    return replace(self._compiled(config, Path(folder)), depths=(layers,))
+            except OSError as error:
+                remedy = "free some space there, or set TMPDIR to another folder"
+                raise Refused(
+                    f"it cannot work there: {error.strerror}", gettempdir(), remedy
+                ) from None
 
         return remembered(key(config), compiled, self.say, self.fresh)
 
@@ -91,7 +101,11 @@ class Study:
         programs = exported["programs"]
         _write(folder / "compile.json", topology.of(config) | {"programs": programs})
         script = str(Path(__file__).with_name("compiling.py"))
-        self._run([str(python), script, str(folder)], folder, f"compiling {what}")
+        try:
+            self._run([str(python), script, str(folder)], folder, f"compiling {what}")
+        except Failure:
+            environment.check()
+            raise
         counts = {program["name"]: program["count"] for program in programs}
         try:
             return read(folder, config.hardware.devices, counts)

@@ -125,6 +125,11 @@ def too_large(one: Verdict, remedies: Sequence[str]) -> InputError:
     )
 
 
+def within(config: Config, figures: Figures) -> bool:
+    """Whether figures keep the limits of run.toml."""
+    return exceeded(Verdict(config, figures, 0, 0.0, None)) is None
+
+
 def exceeded(one: Verdict) -> InputError | None:
     """All that run.toml does not allow, with the figure, the limit and what to change."""
     found = [told for told in (_full(one), _slow(one)) if told]
