@@ -54,6 +54,12 @@ def test_what_is_not_known_is_said() -> None:
     assert "| loss | none yet |" in text and "price unknown" in text
 
 
+def test_a_run_that_no_cluster_knows_has_no_chips_and_no_cost() -> None:
+    text = run_markdown(replace(REPORT, chip_hours=0.0, usd=None, checkpoint=None, step=1))
+    assert "| chips |" not in text and "| cost |" not in text
+    assert "it has no checkpoint, and begins at its first step" in text
+
+
 def test_a_start_is_told_as_far_as_it_is_known() -> None:
     job = {
         "status": {

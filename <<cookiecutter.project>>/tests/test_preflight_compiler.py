@@ -169,7 +169,9 @@ def test_a_limit_of_run_toml_fails_it(judged: dict[str, Any], tmp_path: Path) ->
     done = preflight("--summary", str(summary), preflight_hbm_share=1e-6)
     assert done.returncode == 2
     assert "preflight.hbm_share" in done.stderr and "Traceback" not in done.stderr
-    assert "v5e 2x2" in summary.read_text("utf-8")
+    told = summary.read_text("utf-8")
+    assert "v5e 2x2" in told and "above the limit" in told
+    assert "preflight.hbm_share" in told, "why it failed"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,8 @@ def with_model(folder: Path, line: str, changed: str) -> subprocess.CompletedPro
     model = (package / "model.py").read_text("utf-8")
     assert model.count(line) == 1
     (package / "model.py").write_text(model.replace(line, changed), "utf-8")
-    return preflight(PYTHONPATH=str(folder), TMPDIR=str(folder))
+    summary = str(folder / "summary.md")
+    return preflight("--summary", summary, PYTHONPATH=str(folder), TMPDIR=str(folder))
 
 
 @pytest.mark.parametrize(
@@ -230,6 +233,7 @@ def test_what_stops_the_step_is_named_with_its_place_in_the_model(
     compiler: None, tmp_path: Path, line: str, changed: str, words: str
 ) -> None:
     done = with_model(tmp_path, line, changed)
+    assert words in (tmp_path / "summary.md").read_text("utf-8")
     assert done.returncode == 2, done.stderr
     assert words in done.stderr and "Traceback" not in done.stderr
     place = re.search(r"model\.py:(\d+), (.+)", done.stderr)

@@ -15,7 +15,7 @@ import typer
 
 from ..config import Config
 from ..console import show
-from ..errors import InputError, NotFound, Refused
+from ..errors import Failure, InputError, NotFound, Refused
 from ..options import CONFIG, ConfigOption, JsonOption, SetOption
 from . import opening
 from .clock import WallClock
@@ -80,7 +80,7 @@ def preflight(
     kept.
     """
     _writable(summary, picture)
-    with _study(whole, fresh) as study:
+    with _told(summary), _study(whole, fresh) as study:
         cases = [_settings(config, overrides), *(_compared(config, overrides, c) for c in compare)]
         # A slice that is named twice is judged and shown once.
         cases = list(dict.fromkeys(cases))
@@ -90,9 +90,23 @@ def preflight(
     from . import preflight_texts
 
     show(result, as_json, preflight_texts.text)
-    _keep(result, summary, picture)
-    if failure := _failure(verdicts[0], result["remedies"]):
-        raise failure
+    with _told(summary):
+        _keep(result, summary, picture)
+        if failure := _failure(verdicts[0], result["remedies"]):
+            raise failure
+
+
+@contextmanager
+def _told(summary: Path | None) -> Iterator[None]:
+    """What makes the command fail stands in the summary too."""
+    from . import preflight_texts
+    from .summaries import append
+
+    try:
+        yield
+    except Failure as failure:
+        append(summary, preflight_texts.failed(failure))
+        raise
 
 
 @contextmanager
@@ -220,7 +234,7 @@ def _writable(summary: Path | None, picture: Path | None) -> None:
             file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK)
         ):
             raise Refused("it cannot be written", str(file), f"name another {option}")
-    if picture and picture.suffix not in KINDS:
+    if picture and picture.suffix.lower() not in KINDS:
         raise InputError(
             f"a picture of the kind {picture.suffix or 'without an ending'} cannot be drawn",
             str(picture),

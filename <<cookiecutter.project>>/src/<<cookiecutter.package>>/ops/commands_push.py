@@ -48,7 +48,10 @@ def report(
     summary: SummaryOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell what the run achieved and cost; a picture of its loss goes to its folder."""
+    """Tell what the run achieved and cost; a picture of its loss goes to its folder.
+
+    *ops report --set run.storage=runs* tells of what `train --local` did on this machine.
+    """
     with opening.desk(config, overrides, run) as desk:
         from .runs import each
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Refused
-from .preflight_texts import LINE, title
+from .preflight_texts import LINE, fits, title
 
-GREEN, RED = "tab:green", "tab:red"
+COLOURS = {"yes": "tab:green", "above the limit": "tab:orange", "NO": "tab:red"}
 
 
 def draw(result: dict[str, Any], file: Path) -> None:
@@ -18,7 +18,7 @@ def draw(result: dict[str, Any], file: Path) -> None:
 
     slices = result["slices"][::-1]
     names = [one["slice"] for one in slices]
-    colours = [GREEN if one["fits"] else RED for one in slices]
+    colours = [COLOURS[fits(one)] for one in slices]
     figure = Figure(figsize=(12, 1.5 + 0.5 * len(slices)), layout="constrained")
     panels = figure.subplots(1, 3, sharey=True)
     for axes, (name, values) in zip(panels, _panels(slices).items(), strict=True):

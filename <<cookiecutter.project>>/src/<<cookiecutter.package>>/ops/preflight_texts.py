@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
+from ..errors import Failure
 from ..preflight.figures import DEPTHS
 from .texts import drawn, pairs
 
@@ -58,13 +59,19 @@ def row(one: Result) -> tuple[str, ...]:
     return (
         one["slice"],
         str(one["chips"]),
-        "yes" if one["fits"] else "NO",
+        fits(one),
         f"{line}{size(one['hbm']['used'])} of {size(one['hbm']['limit'])} "
         f"({one['hbm']['share']:.1%})",
         f"{line}{seconds(bound['seconds'])}, by {bound['by']}" if bound else "unknown",
         f"{line}{rate:,.0f}" if rate else "unknown",
         f"{line}{usd:,.2f}" if usd is not None else "unknown",
     )
+
+
+def fits(one: Result) -> str:
+    if not one["fits"]:
+        return "NO"
+    return "yes" if one["within_limits"] else "above the limit"
 
 
 def details(one: Result) -> list[tuple[str, str]]:
@@ -96,6 +103,18 @@ def notes(result: Result) -> list[str]:
         depths = " and ".join(map(str, DEPTHS))
         found.insert(0, f"{LINE} extrapolated from {depths} layers; --whole compiles all of them.")
     return ["", *found]
+
+
+def failed(failure: Failure) -> str:
+    """As Markdown."""
+    lines = [
+        f"**{failure.what}**",
+        "",
+        f"- where: {failure.where}",
+        f"- to do: {failure.remedy}",
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def title(result: Result) -> str:

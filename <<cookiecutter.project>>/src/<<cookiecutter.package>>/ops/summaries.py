@@ -45,12 +45,19 @@ def run_rows(report: Report) -> list[tuple[str, str]]:
         ("goodput", _share(report.goodput)),
         ("duration", "unknown" if report.seconds is None else f"{report.seconds / 60:.0f} min"),
         ("start-up", _startup(report.startup)),
-        ("chips", f"{report.chips} ({report.slice})"),
-        ("cost", f"{Cost(0, report.usd, exact=False)}, {report.chip_hours:.1f} chip-hours"),
+        *_rented(report),
         ("checkpoint", report.checkpoint or "none"),
         ("loss curve", report.picture if report.points else "none yet"),
         ("to go on", _next(report)),
     ]
+
+
+def _rented(report: Report) -> list[tuple[str, str]]:
+    """Nothing of a run that no cluster knows."""
+    if report.usd is None and not report.chip_hours:
+        return []
+    cost = f"{Cost(0, report.usd, exact=False)}, {report.chip_hours:.1f} chip-hours"
+    return [("chips", f"{report.chips} ({report.slice})"), ("cost", cost)]
 
 
 def _startup(phases: tuple[Phase, ...]) -> str:

@@ -56,15 +56,15 @@ def python(say: Say) -> Path:
 
 
 def check() -> None:
-    """After a compilation that broke off. Raises Refused where the environment was at fault, and
-    removes what is left of it."""
+    """After a compilation that broke off. Raises Refused where the environment is at fault."""
     probe = [str(place() / "bin" / "python"), "-c", "import jax, jaxlib, libtpu"]
-    if subprocess.run(probe, capture_output=True).returncode:  # noqa: S603
-        shutil.rmtree(place(), ignore_errors=True)
+    done = subprocess.run(probe, capture_output=True, text=True)  # noqa: S603
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["it says nothing"]
         raise Refused(
-            "the TPU's compiler was no longer whole, and was removed",
+            f"the TPU's compiler is no longer whole: {said[-1]}",
             str(place()),
-            "run the command again: it installs the compiler anew",
+            "remove that folder and run the command again: it is installed anew",
         )
 
 

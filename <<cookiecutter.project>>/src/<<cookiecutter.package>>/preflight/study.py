@@ -79,10 +79,9 @@ class Study:
                 with TemporaryDirectory(prefix="preflight-") as folder:
                     return replace(self._compiled(config, Path(folder)), depths=(layers,))
             except OSError as error:
-                remedy = "free some space there, or set TMPDIR to another folder"
-                raise Refused(
-                    f"it cannot work there: {error.strerror}", gettempdir(), remedy
-                ) from None
+                where = error.filename or gettempdir()
+                remedy = "mend that, or set TMPDIR or XDG_CACHE_HOME to other folders"
+                raise Refused(f"it cannot work: {error.strerror}", str(where), remedy) from None
 
         return remembered(key(config), compiled, self.say, self.fresh)
 

@@ -87,6 +87,7 @@ def as_dict(one: Verdict) -> dict[str, Any]:
         "slice": one.name,
         "chips": one.config.hardware.slice.chips * one.config.hardware.slices,
         "fits": figures.fits,
+        "within_limits": figures.fits and exceeded(one) is None,
         "hbm": {
             "limit": figures.limit * chip,
             "used": figures.used * chip,
