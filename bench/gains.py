@@ -123,7 +123,7 @@ def _batch(preset: str, where: str, variant: Variant) -> int:
 def main() -> None:
     words = tuple(word for word in sys.argv[1:] if "=" in word)
     preset, where = one_of([word for word in sys.argv[1:] if word not in words], "125m", "v5e:2x2")
-    told = " ".join([LAYERS, *words])
+    told = dict(word.split("=", 1) for word in (LAYERS, *words))
     print(f"{preset}, {where}, {SEQUENCES[preset]} sequences a device and part, {told}")
     print(f"{'':<34}" + "  ".join(f"{name:>11}" for name in HEAD))
     for variant in VARIANTS:

@@ -141,9 +141,12 @@ def test_asked_to_end_it_leaves_no_compiler_and_no_files(
 ) -> None:
     own = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
     command = [sys.executable, "-m", "<< cookiecutter.package >>.ops.cli", "preflight", "--fresh"]
+    # Under nohup these tests ignore it, and so would what they start.
+    before = signal.signal(sign, signal.SIG_DFL)
     process = subprocess.Popen(
         [*command, *own], cwd=RUN_TOML.parent, env={**os.environ, "TMPDIR": str(tmp_path)}
     )
+    signal.signal(sign, before)
     while not list(tmp_path.glob("preflight-*/programs.json")):
         assert process.poll() is None
         time.sleep(0.1)
