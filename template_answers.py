@@ -168,6 +168,7 @@ def options(answers: Mapping[str, str]) -> dict[str, bool]:
         "tests/test_xla.py": xla,
         "tests/test_preflight.py": xla,
         "tests/test_preflight_compiler.py": xla,
+        "tests/test_preflight_kept.py": xla,
         "tests/test_preflight_program.py": xla,
         f"src/{PACKAGE}/accelerator/tpu.py": tpu,
         "tests/test_tpu.py": tpu,

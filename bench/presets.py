@@ -76,10 +76,9 @@ def model_flops(config: Any, vocabulary: int) -> float:
     return float(per_token * train.tokens_per_step / config.hardware.devices)
 
 
-def row(preset: str, where: str, words: tuple[str, ...]) -> list[str]:
-    options = tuple(word for word in words if "=" in word)
-    config, vocabulary = settings(preset, where, options), VOCABULARY[preset]
-    found = studying(vocabulary).Study(_say, whole="whole" in words).figures(config)
+def row(preset: str, where: str, words: tuple[str, ...], whole: bool) -> list[str]:
+    config, vocabulary = settings(preset, where, words), VOCABULARY[preset]
+    found = studying(vocabulary).Study(_say, whole=whole).figures(config)
     jax = of_jax(config, vocabulary, found.depths)
     line = "~" if len(found.depths) > 1 else " "
     return [
@@ -130,14 +129,16 @@ def one_of(words: list[str], preset: str, where: str) -> tuple[str, str]:
 
 
 def main() -> None:
-    words = tuple(word for word in sys.argv[1:] if "=" in word or word == "whole")
-    chosen = chosen_of([word for word in sys.argv[1:] if word not in words])
+    given, whole = [word for word in sys.argv[1:] if word != "whole"], "whole" in sys.argv[1:]
+    words = tuple(word for word in given if "=" in word)
+    chosen = chosen_of([word for word in given if word not in words])
     presets = [word for word in chosen if word in VOCABULARY] or list(VOCABULARY)
     slices = [word for word in chosen if ":" in word] or list(SLICES)
     print("  ".join(f"{name:>11}" for name in (*HEAD, *BESIDE)))
     for preset in presets:
         for where in slices:
-            print("  ".join(f"{cell:>11}" for cell in row(preset, where, words)), flush=True)
+            cells = row(preset, where, words, whole)
+            print("  ".join(f"{cell:>11}" for cell in cells), flush=True)
     print("~: from 2 and 4 layers by a line; FSDP: 3 x parameters, in the type computed in")
 
 

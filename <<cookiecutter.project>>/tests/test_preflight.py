@@ -1,9 +1,9 @@
-"""Pre-flight without the compiler: figures, the bound, limits, messages, the cache."""
+"""Pre-flight without the compiler: figures, the bound, limits, messages, the key."""
 
 from __future__ import annotations
 
 import shutil
-import sys
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -13,12 +13,11 @@ from ops_fixtures import RUN_TOML, settings
 from << cookiecutter.package >>.config import Config
 from << cookiecutter.package >>.errors import InputError, NotFound, Refused
 from << cookiecutter.package >>.ops import preflight_picture, preflight_texts
-from << cookiecutter.package >>.preflight import environment, faults, study, topology
+from << cookiecutter.package >>.preflight import faults, study, topology
 from << cookiecutter.package >>.preflight.bound import bound, usd_per_billion_tokens
 from << cookiecutter.package >>.preflight.figures import Figures, line, refusal
 from << cookiecutter.package >>.preflight.program import BETWEEN
 from << cookiecutter.package >>.preflight.remedies import Remedy, remedies
-from << cookiecutter.package >>.preflight.results import remembered
 from << cookiecutter.package >>.preflight.verdict import Price, as_dict, exceeded, too_large, verdict
 from << cookiecutter.package >>.settings import load
 from << cookiecutter.package >>.slices import find
@@ -68,40 +67,6 @@ def test_the_compilers_refusal_is_read() -> None:
     assert refusal("INVALID_ARGUMENT: something else") is None
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return environment.cache()
-
-
-def not_made() -> Figures:
-    raise AssertionError("it was kept")
-
-
-def test_figures_are_kept(cache: Path) -> None:
-    assert remembered("a", figures, print) == figures()
-    assert remembered("a", not_made, print) == figures()
-    assert [file.name for file in (cache / "results").iterdir()] == ["a.json"]
-
-
-@pytest.mark.parametrize(
-    "content",
-    ["", "{", "[]", '{"limit": 0, "depths": [2]}', '{"limit": "x", "depths": [2]}', '{"limit": 1}'],
-)
-def test_what_is_no_result_is_made_again(cache: Path, content: str) -> None:
-    (cache / "results").mkdir(parents=True)
-    (cache / "results" / "a.json").write_text(content, "utf-8")
-    assert remembered("a", figures, print) == figures()
-
-
-def test_a_result_that_cannot_be_kept_is_told_and_given(cache: Path) -> None:
-    cache.parent.mkdir(exist_ok=True)
-    cache.write_text("a file where a folder should be", "utf-8")
-    said: list[str] = []
-    assert remembered("a", figures, said.append) == figures()
-    assert "cannot be kept" in said[0]
-
-
 def test_the_line_through_two_depths() -> None:
     low = figures(depths=(2,), memory={"parameters": 3.0, "temporary": 10.0}, flops=100.0)
     high = figures(
@@ -122,19 +87,25 @@ def test_memory_that_falls_with_depth_is_not_drawn_on() -> None:
     assert line(low, high, 32).memory == {"temporary": 7.0}
 
 
+def compiled_as(monkeypatch: pytest.MonkeyPatch, found: Callable[[int], Figures]) -> list[int]:
+    """The numbers of layers that are asked for; of each this says what the compiler finds."""
+    depths: list[int] = []
+
+    def at(self: study.Study, config: Config, layers: int) -> Figures:
+        depths.append(layers)
+        return replace(found(layers), depths=(layers,))
+
+    monkeypatch.setattr(study.Study, "_at", at)
+    return depths
+
+
 @pytest.mark.parametrize(
     ("temporary", "compiled"), [(100 * 2**20, [2, 4, 18]), (300 * 2**20, [2, 4])]
 )
 def test_a_line_is_drawn_only_where_memory_grows_evenly(
     monkeypatch: pytest.MonkeyPatch, temporary: int, compiled: list[int]
 ) -> None:
-    depths: list[int] = []
-
-    def at(self: study.Study, config: Config, layers: int) -> Figures:
-        depths.append(layers)
-        return figures(depths=(layers,), memory={"temporary": float(temporary)})
-
-    monkeypatch.setattr(study.Study, "_at", at)
+    depths = compiled_as(monkeypatch, lambda layers: figures(memory={"temporary": temporary}))
     found = study.Study(lambda text: None).figures(load_with("model.layers=18"))
     assert depths == compiled
     assert len(found.depths) == (1 if 18 in compiled else 2)
@@ -147,14 +118,10 @@ def test_near_the_limit_no_line_decides(
     monkeypatch: pytest.MonkeyPatch, layer: float, compiled: list[int]
 ) -> None:
     """`layer`: of twenty of them all HBM is taken at 1."""
-    depths: list[int] = []
-
-    def at(self: study.Study, config: Config, layers: int) -> Figures:
-        depths.append(layers)
-        memory = {"temporary": layers * layer * GIB}
-        return figures(limit=20.0 * GIB, depths=(layers,), memory=memory)
-
-    monkeypatch.setattr(study.Study, "_at", at)
+    limit = 20.0 * GIB
+    depths = compiled_as(
+        monkeypatch, lambda n: figures(limit=limit, memory={"temporary": n * layer * GIB})
+    )
     config = load_with("model.layers=20")
     found = study.Study(lambda text: None).figures(config)
     assert depths == compiled
@@ -376,62 +343,6 @@ def test_the_picture_holds_every_slice(tmp_path: Path) -> None:
         preflight_picture.draw(shown, tmp_path / "no" / "slices.png")
 
 
-def test_a_compiler_that_cannot_be_installed_is_told_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    failing = [sys.executable, "-c", "import sys; sys.exit('no index could be reached')"]
-    monkeypatch.setattr(environment, "_commands", lambda folder: [failing])
-    with pytest.raises(Refused, match="no index could be reached") as caught:
-        environment.python(lambda text: None)
-    assert caught.value.exit_code == 4
-    assert [path.suffix for path in environment.cache().iterdir()] == [".log"]
-
-
-def test_an_environment_whose_python_has_gone_is_made_again(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    inside = environment.place() / "bin"
-    inside.mkdir(parents=True)
-    (inside / "python").symlink_to(cache / "gone")
-    make = "import pathlib, sys; p = pathlib.Path(sys.argv[1]) / 'bin'; p.mkdir(); "
-    make += "(p / 'python').touch()"
-    monkeypatch.setattr(
-        environment, "_commands", lambda folder: [[sys.executable, "-c", make, str(folder)]]
-    )
-    assert environment.python(print).exists()
-    assert list(cache.iterdir()) == [environment.place()]
-    assert environment.place().stat().st_mode & 0o055 == 0o055, "others may share it"
-
-
-def test_an_environment_that_cannot_be_looked_into_is_told(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def closed(path: Path) -> bool:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "exists", closed)
-    with pytest.raises(Refused, match="Permission denied"):
-        environment.python(print)
-
-
-def test_an_environment_is_there_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    make = "import pathlib, sys; (pathlib.Path(sys.argv[1]) / 'bin').mkdir()"
-    touch = "import pathlib, sys; (pathlib.Path(sys.argv[1]) / 'bin' / 'python').touch()"
-    monkeypatch.setattr(
-        environment,
-        "_commands",
-        lambda folder: [[sys.executable, "-c", code, str(folder)] for code in (make, touch)],
-    )
-    said: list[str] = []
-    assert environment.python(said.append).exists()
-    assert environment.python(said.append).exists()
-    assert len(said) == 1 and "jax" in said[0]
-
-
 def test_without_torch_xla_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faults, "_installed", lambda package: False)
     with pytest.raises(NotFound, match="torch_xla|TorchTPU"):
@@ -441,22 +352,3 @@ def test_without_torch_xla_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_chip_that_the_compiler_sees_otherwise_is_refused() -> None:
     with pytest.raises(InputError, match="v4"):
         faults.check(settings("v4", "2x2x1"))
-
-
-def test_a_full_temporary_folder_is_told(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    def full(self: study.Study, config: Config, folder: Path) -> Figures:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(study.Study, "_compiled", full)
-    with pytest.raises(Refused, match="No space left") as caught:
-        study.Study(print).figures(load_with())
-    assert "TMPDIR" in caught.value.remedy
-
-
-def test_a_compiler_that_is_no_longer_whole_is_told(cache: Path) -> None:
-    inside = environment.place() / "bin"
-    inside.mkdir(parents=True)
-    (inside / "python").write_text("#!/bin/sh\nexit 1\n")
-    (inside / "python").chmod(0o755)
-    with pytest.raises(Refused, match="no longer whole"):
-        environment.check()

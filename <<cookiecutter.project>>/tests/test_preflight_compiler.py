@@ -151,6 +151,9 @@ def test_asked_to_end_it_leaves_no_compiler_and_no_files(
         assert process.poll() is None
         time.sleep(0.1)
     process.send_signal(sign)
+    # As `timeout` does, and people: a second one while it clears away.
+    time.sleep(0.02)
+    process.terminate()
     assert process.wait(timeout=60) == 128 + sign
     assert not list(tmp_path.iterdir())
     assert str(tmp_path) not in running()

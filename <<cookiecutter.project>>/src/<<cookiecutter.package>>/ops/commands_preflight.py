@@ -80,17 +80,17 @@ def preflight(
     kept.
     """
     _writable(summary, picture)
-    with _told(summary), _study(whole, fresh) as study:
-        cases = [_settings(config, overrides), *(_compared(config, overrides, c) for c in compare)]
-        # A slice that is named twice is judged and shown once.
-        cases = list(dict.fromkeys(cases))
-        prices = read_prices()
-        verdicts = [_judge(study, case, prices) for case in cases]
-        result = _result(verdicts, prices) | {"remedies": _remedies(study, verdicts[0])}
-    from . import preflight_texts
-
-    show(result, as_json, preflight_texts.text)
     with _told(summary):
+        with _study(whole, fresh) as study:
+            prices = read_prices()
+            cases = [_settings(config, overrides)]
+            cases += [_compared(config, overrides, other) for other in compare]
+            # A slice that is named twice is judged and shown once.
+            verdicts = [_judge(study, case, prices) for case in dict.fromkeys(cases)]
+            result = _result(verdicts, prices) | {"remedies": _remedies(study, verdicts[0])}
+        from . import preflight_texts
+
+        show(result, as_json, preflight_texts.text)
         _keep(result, summary, picture)
         if failure := _failure(verdicts[0], result["remedies"]):
             raise failure

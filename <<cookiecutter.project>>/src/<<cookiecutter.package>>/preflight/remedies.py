@@ -37,7 +37,7 @@ def remedies(
                 break
             say(f"does not fit; trying {' '.join(settings)}")
             seen = judge(changed)
-            fits = seen.fits and within(changed, seen)
+            fits = within(changed, seen)
             last = Remedy(settings, fits, seen.share, extrapolated=len(seen.depths) > 1)
         found += [last] if last else []
     return found

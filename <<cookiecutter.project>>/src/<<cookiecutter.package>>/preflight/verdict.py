@@ -13,6 +13,8 @@ from .bound import Bound, bound, usd_per_billion_tokens
 from .figures import Figures
 
 GIB = 2**30
+Told = tuple[str, str, str]
+"""What, where, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def as_dict(one: Verdict) -> dict[str, Any]:
         "slice": one.name,
         "chips": one.config.hardware.slice.chips * one.config.hardware.slices,
         "fits": figures.fits,
-        "within_limits": figures.fits and exceeded(one) is None,
+        "within_limits": within(one.config, figures),
         "hbm": {
             "limit": figures.limit * chip,
             "used": figures.used * chip,
@@ -127,8 +129,8 @@ def too_large(one: Verdict, remedies: Sequence[str]) -> InputError:
 
 
 def within(config: Config, figures: Figures) -> bool:
-    """Whether figures keep the limits of run.toml."""
-    return exceeded(Verdict(config, figures, 0, 0.0, None)) is None
+    """Whether a step fits and keeps the limits of run.toml."""
+    return figures.fits and exceeded(Verdict(config, figures, 0, 0.0, None)) is None
 
 
 def exceeded(one: Verdict) -> InputError | None:
@@ -138,10 +140,6 @@ def exceeded(one: Verdict) -> InputError | None:
         return None
     what, where, remedy = ("; ".join(parts) for parts in zip(*found, strict=True))
     return InputError(what, f"{where}, {one.name}", f"{remedy}; or raise the limit")
-
-
-Told = tuple[str, str, str]
-"""What, where, and what to do."""
 
 
 def _full(one: Verdict) -> Told | None:
