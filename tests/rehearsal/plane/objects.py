@@ -16,6 +16,8 @@ from rehearsal.running import PROJECT as WHERE
 
 PATIENCE_SECONDS = 300
 PROJECT = "rehearsal"
+SERVERS_OWN = "kubernetes"
+"""The Service that the API server makes for itself."""
 SILENT = 3600
 """Seconds for which a plane may hear nothing of its nodes, where nothing runs on them."""
 TPU = "google.com/tpu"
@@ -112,11 +114,16 @@ def add_nodes(plane: Plane, name: str, count: int, labels: Object, chips: int = 
 
 
 def warnings(plane: Plane, *kinds: str) -> list[str]:
-    """What went wrong with objects of these kinds, as their events say."""
+    """What went wrong with objects of these kinds, as their events say.
+
+    The API server's own Service is left out: where two of its loops meet at its start, one warns
+    that the address is not allocated, and allocates it.
+    """
     return [
         f"{event['involvedObject']['name']}: {event['reason']}: {event['message']}"
         for event in plane.objects("events", "--field-selector=type=Warning")
         if event["involvedObject"]["kind"] in kinds
+        and event["involvedObject"]["name"] != SERVERS_OWN
     ]
 
 

@@ -18,7 +18,15 @@ import pytest
 from rehearsal.plane import Plane
 from rehearsal.plane.components import TESTS
 from rehearsal.plane.conftest import Programs
-from rehearsal.plane.objects import SILENT, Case, pods_by_run, until, variables, warnings
+from rehearsal.plane.objects import (
+    SERVERS_OWN,
+    SILENT,
+    Case,
+    pods_by_run,
+    until,
+    variables,
+    warnings,
+)
 
 HOSTS = "10.9.8.7 demo-head-svc.default.svc.cluster.local\n"
 
@@ -128,6 +136,25 @@ def test_without_the_webhook_nothing_is_made_and_with_it_again_all(cluster: Plan
 
 def about(plane: Plane, run: str) -> list[str]:
     return [line for line in warnings(plane, "RayJob") if line.startswith(f"{run}:")]
+
+
+def test_only_what_is_ours_counts_as_gone_wrong(cluster: Plane) -> None:
+    for name in (SERVERS_OWN, "ours"):
+        create(cluster, warning("Service", name))
+    told = [line for line in warnings(cluster, "Service") if "not allocated" in line]
+    assert told == ["ours: ClusterIPNotAllocated: not allocated; repairing"]
+
+
+def warning(kind: str, name: str) -> Any:
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name}-warning", "namespace": "default"},
+        "involvedObject": {"kind": kind, "name": name, "namespace": "default"},
+        "type": "Warning",
+        "reason": "ClusterIPNotAllocated",
+        "message": "not allocated; repairing",
+    }
 
 
 def test_the_api_server_forgets_nothing(cluster: Plane) -> None:
