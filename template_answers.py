@@ -87,7 +87,7 @@ class Verdicts:
         places = [
             ROOT / PROJECT / place for place, wanted in options(answers).items() if not wanted
         ]
-        files = [file for place in places for file in (place, *place.rglob("*")) if file.is_file()]
+        files = {file for place in places for file in (place, *place.rglob("*")) if file.is_file()}
         paths = [file.relative_to(ROOT / PROJECT).as_posix() for file in files]
         return sorted(path.replace(PACKAGE, answers["package"]) for path in paths)
 
@@ -149,12 +149,15 @@ def filters(
 def options(answers: Mapping[str, str]) -> dict[str, bool]:
     """The files and folders of the project that not every answer brings: which of them these do."""
     xla, tpu = (answers["framework"] == name for name in ("torch_xla", "torch_tpu"))
+    judged = xla and answers["generation"] != "v4"
     return {
         ".github": answers["ci"] in ("both", "github"),
+        ".github/actions/preflight": judged,
         "cloudbuild": answers["ci"] in ("both", "cloudbuild"),
         f"src/{PACKAGE}/accelerator/_compiled.py": xla,
         f"src/{PACKAGE}/accelerator/xla.py": xla,
         f"src/{PACKAGE}/ops/commands_preflight.py": xla,
+        f"src/{PACKAGE}/ops/preflight_cases.py": xla,
         f"src/{PACKAGE}/ops/preflight_picture.py": xla,
         f"src/{PACKAGE}/ops/preflight_texts.py": xla,
         f"src/{PACKAGE}/preflight": xla,
@@ -170,6 +173,8 @@ def options(answers: Mapping[str, str]) -> dict[str, bool]:
         "tests/test_preflight_compiler.py": xla,
         "tests/test_preflight_kept.py": xla,
         "tests/test_preflight_program.py": xla,
+        "tests/test_preflight_push.py": xla,
+        "tests/preflight_fixtures.py": xla,
         f"src/{PACKAGE}/accelerator/tpu.py": tpu,
         "tests/test_tpu.py": tpu,
     }

@@ -23,10 +23,11 @@ class Builder:
 
     def __init__(self, project: Path) -> None:
         self.project, self.log = project, project / "called.log"
-        program = project / ".nox" / "ops" / "bin" / "ops"
-        program.parent.mkdir(parents=True)
-        program.write_text(OPS)
-        program.chmod(0o755)
+        for environment in ("ops", "preflight"):
+            program = project / ".nox" / environment / "bin" / "ops"
+            program.parent.mkdir(parents=True)
+            program.write_text(OPS)
+            program.chmod(0o755)
 
     def run(self, name: str, fails: str = "", code: int = 0) -> tuple[int, list[str]]:
         self.log.write_text("")
@@ -61,14 +62,15 @@ def test_a_push_ends_well_and_hands_the_image_on(builder: Builder) -> None:
     code, lines = builder.run("train")
     assert code == 0
     assert verbs(lines) == [
-        *("sweep", "build", "provision", "submit", "watch", "report", "teardown"),
+        *("sweep", "preflight", "build", "provision", "submit", "watch", "report", "teardown"),
     ]
-    assert lines[3] == "submit IMAGE=r/n@sha256:0"
+    assert lines[4] == "submit IMAGE=r/n@sha256:0"
 
 
 @pytest.mark.parametrize(
     ("fails", "code", "left_out"),
     [
+        ("preflight", 2, {"build", "provision", "submit", "watch"}),
         ("build", 6, {"provision", "submit", "watch"}),
         ("provision", 5, {"submit", "watch"}),
         ("submit", 2, {"watch"}),
@@ -82,8 +84,8 @@ def test_a_failure_is_kept_to_the_end(
 ) -> None:
     ended, lines = builder.run("train", fails, code)
     assert ended == code
-    everything = {"sweep", "build", "provision", "submit", "watch", "report", "teardown"}
-    assert set(verbs(lines)) == everything - left_out
+    everything = {"sweep", "preflight", "build", "provision", "submit", "watch", "report"}
+    assert set(verbs(lines)) == (everything | {"teardown"}) - left_out
 
 
 def test_what_cannot_be_cleared_up_before_stops_no_push(builder: Builder) -> None:

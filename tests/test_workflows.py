@@ -73,7 +73,7 @@ def test_both_systems_call_the_same_verbs_in_the_same_order(project: Path, name:
 def test_a_push_goes_through_the_whole_chain(project: Path) -> None:
     assert [words[0] for words in on_github(project, "train")] == ["sweep", *CHAIN]
     jobs = workflow(project, "train")["jobs"]
-    assert tuple(jobs) == CHAIN
+    assert tuple(jobs) == (CHAIN[0], "preflight", *CHAIN[1:])
     for before, after in pairwise(CHAIN):
         assert before in jobs[after]["needs"]
 
@@ -81,7 +81,7 @@ def test_a_push_goes_through_the_whole_chain(project: Path) -> None:
 def test_both_systems_know_a_run_by_the_same_variables(project: Path) -> None:
     ours = set(workflow(project, "train")["env"])
     for step in build(project, "train")["steps"]:
-        if step["id"] in CHAIN:
+        if step["id"] in ("preflight", *CHAIN):
             assert {text.partition("=")[0] for text in step["env"]} == ours
             assert step["allowFailure"], "else no step after it would run, not even teardown"
     for name in NAMES:
@@ -200,10 +200,15 @@ def test_what_ops_needs_is_part_of_what_the_project_needs(project: Path) -> None
         ("v5e", "torch_tpu", False),
     ],
 )
-def test_a_step_is_judged_in_ci_where_it_can_be(
+def test_a_step_is_judged_in_ci_and_before_it_rents_where_it_can_be(
     oven: Oven, tmp_path: Path, generation: str, framework: str, judged: bool
 ) -> None:
     made = oven.bake(tmp_path, generation=generation, framework=framework)
     assert ("preflight" in workflow(made, "ci")["jobs"]) is judged
     (script,) = (step["args"][-1] for step in build(made, "ci")["steps"])
     assert ("preflight" in script) is judged
+    assert ("preflight" in workflow(made, "train")["jobs"]["provision"]["needs"]) is judged
+    order = [step["id"] for step in build(made, "train")["steps"]]
+    assert ("preflight" in order[: order.index("provision")]) is judged
+    assert (made / ".github/actions/preflight").exists() is judged
+    assert ("before_renting" in (made / "run.toml").read_text("utf-8")) is judged

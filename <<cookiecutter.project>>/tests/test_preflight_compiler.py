@@ -16,40 +16,11 @@ from typing import Any
 
 import pytest
 from ops_fixtures import RUN_TOML
+from preflight_fixtures import SMALL, preflight
 
 from << cookiecutter.package >>.errors import Refused
 from << cookiecutter.package >>.preflight import environment, study
 from << cookiecutter.package >>.settings import load
-
-SMALL = {
-    "hardware.generation": "v5e",
-    "hardware.topology": "2x2",
-    "hardware.slices": 1,
-    "model.preset": "tiny",
-    "model.layers": 1,
-    "data.tokenizer": "bytes",
-    "train.batch_size": 16,
-    "train.sequence_length": 128,
-    "train.accumulation": 1,
-    "preflight.hbm_share": 0.95,
-    "preflight.step_seconds": 0,
-}
-
-
-def preflight(*words: str, **changed: object) -> subprocess.CompletedProcess[str]:
-    """With settings, and in capital letters variables, that are changed."""
-    variables = {key: str(value) for key, value in changed.items() if key.isupper()}
-    settings = {key: value for key, value in changed.items() if key not in variables}
-    own = SMALL | {key.replace("_", ".", 1): value for key, value in settings.items()}
-    sets = [word for key, value in own.items() for word in ("--set", f"{key}={value}")]
-    command = [sys.executable, "-m", "<< cookiecutter.package >>.ops.cli", "preflight"]
-    return subprocess.run(
-        [*command, *sets, *words],
-        cwd=RUN_TOML.parent,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **variables},
-    )
 
 
 @pytest.fixture(scope="module")
@@ -170,9 +141,12 @@ def test_a_slice_that_is_named_twice_is_shown_once(judged: dict[str, Any]) -> No
     assert json.loads(done.stdout)["slices"] == [judged]
 
 
-def test_a_limit_of_run_toml_fails_it(judged: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("asked", [(), ("--before-renting",)])
+def test_a_limit_of_run_toml_fails_it(
+    judged: dict[str, Any], tmp_path: Path, asked: tuple[str, ...]
+) -> None:
     summary = tmp_path / "summary.md"
-    done = preflight("--summary", str(summary), preflight_hbm_share=1e-6)
+    done = preflight(*asked, "--summary", str(summary), preflight_hbm_share=1e-6)
     assert done.returncode == 2
     assert "preflight.hbm_share" in done.stderr and "Traceback" not in done.stderr
     told = summary.read_text("utf-8")

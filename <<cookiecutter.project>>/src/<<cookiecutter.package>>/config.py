@@ -271,6 +271,7 @@ class Preflight:
 
     hbm_share: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 1.0
     step_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    before_renting: bool = True
 
 
 <% endif %>

@@ -9,6 +9,7 @@ from rehearsal.kubelet.living import built, living
 from rehearsal.kubelet.world import World
 from rehearsal.ops.acting import Push
 from rehearsal.ops.life import IMAGE
+from rehearsal.ops.pushed import ASKS
 from rehearsal.ops.test_push import DIGEST
 
 RUN_SECONDS = 1500
@@ -30,14 +31,20 @@ def test_the_default_project_lives(world: World, tmp_path: Path) -> None:
 
 
 def test_a_push_trains(world: World, tmp_path: Path) -> None:
-    """train.yml as GitHub's runner takes it; only Docker and the login are stand-ins."""
+    """train.yml as GitHub's runner takes it, the TPU's own compiler before the slice; only Docker,
+    the login and GitHub's cache are stand-ins."""
     with living(world, tmp_path, hardware_virtual_devices=4) as life:
         me: Any = life
-        push = Push(me, tmp_path / "push", rate=1.0)
+        push = Push(me, tmp_path / "push", judge=ASKS, rate=1.0)
         image = f"{IMAGE.partition('@')[0]}@{DIGEST}"
         world.kubelet.desk.images[image] = built(push.root, life.bucket)
         assert push.end(RUN_SECONDS) == 0, push.text() + life.told()
-        for words in ("step 12/12", "## Run tpu-training-1: succeeded", "xychart-beta"):
+        for words in (
+            "| v5e 2x2 | 4 | yes |",
+            "step 12/12",
+            "## Run tpu-training-1: succeeded",
+            "xychart-beta",
+        ):
             assert words in push.text(), push.text()
         assert life.checkpoints("runs/tpu-training-1")[-1] == 12
         life.assert_nothing_left()

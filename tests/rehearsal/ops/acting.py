@@ -13,7 +13,8 @@ from rehearsal.ops.life import Life
 from rehearsal.ops.pushed import PATIENCE_SECONDS, Project
 from rehearsal.ops.test_command import heed_interrupts
 
-ACTION = """name: ops
+ACTIONS = {
+    "ops": """name: ops
 description: stand-in
 inputs:
   provider: {description: none, required: true}
@@ -23,7 +24,16 @@ runs:
   steps:
     - run: "true"
       shell: bash
-"""
+""",
+    "preflight": """name: preflight
+description: stand-in
+runs:
+  using: composite
+  steps:
+    - run: judge --summary "$GITHUB_STEP_SUMMARY"
+      shell: bash
+""",
+}
 
 ACT = Path(sys.executable).with_name("act")
 """Beside Python, where the package installs it: nothing else puts it on PATH."""
@@ -36,7 +46,8 @@ class Push(Project):
         self, life: Life, folder: Path, event: str = "push", workflow: str = "train", **more: Any
     ) -> None:
         super().__init__(life, folder, **more)
-        (self.root / ".github/actions/ops/action.yml").write_text(ACTION)
+        for name, action in ACTIONS.items():
+            (self.root / f".github/actions/{name}/action.yml").write_text(action)
         told = {"ref": "refs/heads/main", "repository": {"fork": False}}
         (folder / "event.json").write_text(json.dumps(told))
         self._commit()

@@ -26,9 +26,10 @@ class Build(Project):
 
     def __init__(self, life: Life, folder: Path, name: str = "train", **more: Any) -> None:
         super().__init__(life, folder, **more)
-        place = self.root / ".nox" / "ops" / "bin"
-        place.mkdir(parents=True)
-        (place / "ops").symlink_to(folder / "bin" / "ops")
+        for environment, program in (("ops", "ops"), ("preflight", "judge")):
+            place = self.root / ".nox" / environment / "bin"
+            place.mkdir(parents=True)
+            (place / "ops").symlink_to(folder / "bin" / program)
         self.code: int | None = None
         self.begun: list[str] = []
         self._cancelled = threading.Event()

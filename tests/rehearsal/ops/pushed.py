@@ -37,6 +37,14 @@ PASSED = (
 )
 """What a runner's processes have of the test's; gcloud's variables stand for its configuration."""
 
+PASSES = '#!/bin/sh\necho "$OPS_BEFORE_RENTING $*" >> {log}\n'
+REFUSES = f"{PASSES}echo 'the step does not fit'; exit 2\n"
+"""In the place of the TPU's compiler, whom the project's own tests ask."""
+
+KEPT = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+ASKS = f'#!/bin/sh\nXDG_CACHE_HOME={KEPT} exec ops preflight "$@"\n'
+"""The compiler itself, from where it is kept."""
+
 SLOW = "#!/bin/sh\nsleep 1000\n"
 """A Docker that never ends, so that its job can be cancelled."""
 
@@ -60,7 +68,14 @@ def simulated_with_bucket() -> Iterator[Life]:
 class Project:
     """`folder` gets the project, the stand-ins, the login, and the log of what runs there."""
 
-    def __init__(self, life: Life, folder: Path, docker: str = DOCKER, rate: float = RATE) -> None:
+    def __init__(
+        self,
+        life: Life,
+        folder: Path,
+        docker: str = DOCKER,
+        judge: str = PASSES,
+        rate: float = RATE,
+    ) -> None:
         self.life, self.folder, self.root = life, folder, folder / "project"
         self.log = folder / "run.log"
         folder.mkdir(exist_ok=True)
@@ -69,6 +84,7 @@ class Project:
         (self.root / "Dockerfile").write_text("FROM scratch\n")
         self._settle()
         stand_in(folder, "docker", docker)
+        self.judged = stand_in(folder, "judge", judge)
         hurried = (sys.executable, HURRIED, PACKAGE, life.cloud.url, rate)
         stand_in(folder, "ops", f'#!/bin/sh\nexec {" ".join(map(str, hurried))} "$@"\n')
 
@@ -81,7 +97,8 @@ class Project:
             section, name = key.split(".")
             start = lines.index(f"[{section}]")
             number = next(n for n, line in enumerate(lines) if n > start and line.startswith(name))
-            lines[number] = f"{name} = {value if value[0] in '[0123456789' else json.dumps(value)}"
+            bare = value[0] in "[0123456789" or value in ("true", "false")
+            lines[number] = f"{name} = {value if bare else json.dumps(value)}"
         file.write_text("\n".join(lines) + "\n")
 
     def environment(self, **more: str) -> dict[str, str]:

@@ -11,7 +11,14 @@ import pytest
 
 from rehearsal.ops.acting import Push
 from rehearsal.ops.life import KINDS, ZONES, Life
-from rehearsal.ops.pushed import SLOW, assert_kept, evidence, simulated_with_bucket
+from rehearsal.ops.pushed import (
+    ASKS,
+    REFUSES,
+    SLOW,
+    assert_kept,
+    evidence,
+    simulated_with_bucket,
+)
 from rehearsal.ops.simulation import Fault
 from rehearsal.ops.test_crash import assert_nothing_left
 from rehearsal.ops.test_push import GH, stand_in, trained
@@ -35,7 +42,28 @@ def test_a_push_trains_and_gives_back(life: Life, tmp_path: Path) -> None:
     assert order == sorted(order)
     for words in (f"## Run {RUN}: succeeded", "xychart-beta", "goes on from its", "$"):
         assert words in push.text(), push.text()
+    assert push.judged.read_text().split()[:2] == ["true", "--summary"], "asked before it rents"
     assert_kept(checkpoint)
+    assert_nothing_left(life)
+
+
+def test_a_step_that_is_refused_rents_nothing(life: Life, tmp_path: Path) -> None:
+    push = Push(life, tmp_path, judge=REFUSES)
+    assert push.end() != 0
+    assert "Job 'preflight' failed" in push.text(), push.text()
+    for verb in ("provision", "submit", "watch", "report"):
+        assert f"Main ops {verb}" not in push.text(), push.text()
+    assert "Main ops teardown --if-ended" in push.text(), push.text()
+    assert life.cloud.bill() == {}
+    assert_nothing_left(life)
+
+
+def test_a_push_may_rent_without_a_verdict(life: Life, tmp_path: Path) -> None:
+    life.overrides.append("preflight.before_renting=false")
+    push = Push(life, tmp_path, judge=ASKS)
+    assert push.end() == 0, push.text()
+    assert "not compiled before it rents" in push.text(), push.text()
+    assert f"## Run {RUN}: succeeded" in push.text(), push.text()
     assert_nothing_left(life)
 
 

@@ -10,13 +10,16 @@ import pytest
 
 from rehearsal.ops.building import Build
 from rehearsal.ops.life import KINDS, ZONES, Life
-from rehearsal.ops.pushed import SLOW, assert_kept, evidence, simulated_with_bucket
+from rehearsal.ops.pushed import REFUSES, SLOW, assert_kept, evidence, simulated_with_bucket
 from rehearsal.ops.simulation import Fault
 from rehearsal.ops.test_crash import assert_nothing_left
 from rehearsal.ops.test_push import trained
 from rehearsal.ops.test_sweep import plant
 
-CHAIN = ["sweep", "build", "provision", "submit", "watch", "report", "teardown", "end"]
+CHAIN = [
+    *("sweep", "preflight", "build", "provision", "submit", "watch", "report", "teardown"),
+    "end",
+]
 RUN = "tpu-training-0a1b2c3"
 
 
@@ -33,6 +36,16 @@ def test_a_push_trains_and_gives_back(life: Life, tmp_path: Path) -> None:
     assert build.begun == CHAIN
     assert f"{RUN} succeeded" in build.text() and "$" in build.text(), build.text()
     assert_kept(checkpoint)
+    assert_nothing_left(life)
+
+
+def test_a_step_that_is_refused_rents_nothing(life: Life, tmp_path: Path) -> None:
+    build = Build(life, tmp_path, judge=REFUSES)
+    assert build.end() != 0, build.text()
+    assert "the step does not fit" in build.text(), build.text()
+    assert build.text().count("left out: a step before failed with 2") == 4, build.text()
+    assert build.judged.read_text().split() == ["preflight", "--before-renting"]
+    assert life.cloud.bill() == {}
     assert_nothing_left(life)
 
 
@@ -95,7 +108,7 @@ def test_what_ended_after_the_watch_was_lost_is_taken_up_by_the_next(
     assert_nothing_left(life)
 
 
-@pytest.mark.parametrize("step", CHAIN[1:-1])
+@pytest.mark.parametrize("step", CHAIN[2:-1])
 def test_what_a_cancelled_or_lost_build_leaves_the_night_removes(
     life: Life, tmp_path: Path, step: str
 ) -> None:

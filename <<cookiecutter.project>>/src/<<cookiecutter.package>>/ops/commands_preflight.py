@@ -17,7 +17,7 @@ from ..config import Config
 from ..console import show
 from ..errors import Failure, InputError, NotFound, Refused
 from ..options import CONFIG, ConfigOption, JsonOption, SetOption
-from . import opening
+from . import opening, preflight_cases
 from .clock import WallClock
 from .cost import Prices, read_prices
 from .opening import SummaryOption
@@ -44,6 +44,14 @@ PictureOption = Annotated[
     Path | None,
     typer.Option("--picture", metavar="FILE.png", help="Draw HBM, bound and cost of each slice."),
 ]
+BeforeRentingOption = Annotated[
+    bool,
+    typer.Option(
+        "--before-renting",
+        envvar="OPS_BEFORE_RENTING",
+        help="As a push asks: `preflight.before_renting = false` and a v4 are excused.",
+    ),
+]
 FreshOption = Annotated[
     bool, typer.Option("--fresh", help="Compile again what was compiled before.")
 ]
@@ -64,6 +72,7 @@ def preflight(
     summary: SummaryOption = None,
     whole: WholeOption = False,
     fresh: FreshOption = False,
+    before_renting: BeforeRentingOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compile the training step of run.toml with the TPU's own compiler, without a TPU.
@@ -74,17 +83,19 @@ def preflight(
 
     *ops preflight --compare v6e:2x2 --compare v5p:2x2x1 --picture slices.png*
 
-    Exit codes: 0 the step of run.toml compiles, fits and keeps the limits of [preflight]; 2 it does
-    not, or a setting is wrong; 3 torch_xla is not installed; 4 the compiler cannot be installed, or
-    a file not written; 6 the compiler broke off; 129, 130 or 143 interrupted: what it compiled is
-    kept.
+    Exit codes: 0 the step of run.toml compiles, fits and keeps the limits of [preflight], or is
+    excused; 2 it does not, or a setting is wrong; 3 torch_xla is not installed; 4 the compiler
+    cannot be installed, or a file not written; 6 the compiler broke off; 129, 130 or 143
+    interrupted: what it compiled is kept.
     """
     _writable(summary, picture)
     with _told(summary):
+        if before_renting and (why := preflight_cases.excused(config, overrides)):
+            return _let_pass(why, summary, as_json)
         with _study(whole, fresh) as study:
             prices = read_prices()
-            cases = [_settings(config, overrides)]
-            cases += [_compared(config, overrides, other) for other in compare]
+            cases = [preflight_cases.own(config, overrides)]
+            cases += [preflight_cases.compared(config, overrides, other) for other in compare]
             # A slice that is named twice is judged and shown once.
             verdicts = [_judge(study, case, prices) for case in dict.fromkeys(cases)]
             result = _result(verdicts, prices) | {"remedies": _remedies(study, verdicts[0])}
@@ -94,6 +105,14 @@ def preflight(
         _keep(result, summary, picture)
         if failure := _failure(verdicts[0], result["remedies"]):
             raise failure
+
+
+def _let_pass(why: str, summary: Path | None, as_json: bool) -> None:
+    from . import preflight_texts
+    from .summaries import append
+
+    show({"excused": why}, as_json, preflight_texts.excused)
+    append(summary, preflight_texts.excused({"excused": why}))
 
 
 @contextmanager
@@ -142,38 +161,6 @@ def _end_cleanly() -> None:
 
     for one in heeded:
         signal.signal(one, end)
-
-
-def _settings(config: Path, overrides: Sequence[str], *place: str) -> Config:
-    """The step as torch_xla runs it on a slice."""
-    from ..preflight.faults import check
-
-    # What is wrong in run.toml or --set is told without the settings that are forced below.
-    opening.settings(config, overrides)
-    forced = ["hardware.accelerator=xla", "hardware.virtual_devices=0", "hardware.placement=slice"]
-    found = opening.settings(config, [*overrides, *forced, *place])
-    check(found)
-    return found
-
-
-def _compared(config: Path, overrides: Sequence[str], compared: str) -> Config:
-    """The same on another slice. What is wrong there is a fault of `--compare`."""
-    generation, colon, topology = compared.partition(":")
-    if not colon:
-        raise InputError(
-            f"--compare {compared} is no GENERATION:TOPOLOGY",
-            "the command line",
-            "write it like --compare v6e:2x2",
-        )
-    place = (f"hardware.generation={generation}", f"hardware.topology={topology}")
-    try:
-        return _settings(config, overrides, *place)
-    except InputError as error:
-        raise InputError(
-            error.what,
-            f"--compare {compared}",
-            "compare with another slice, or change what is named for all of them with --set",
-        ) from None
 
 
 def _judge(study: Study, config: Config, prices: Prices) -> Verdict:

@@ -105,6 +105,10 @@ def notes(result: Result) -> list[str]:
     return ["", *found]
 
 
+def excused(result: Result) -> str:
+    return f"The step is not compiled before it rents: {result['excused']}."
+
+
 def failed(failure: Failure) -> str:
     """As Markdown."""
     lines = [
