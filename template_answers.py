@@ -136,6 +136,7 @@ def filters(
         "suggest": verdicts.suggest,
         "batch_size": verdicts.batch_size,
         "compared": verdicts.compared,
+        "judged": judged,
         "manifest": verdicts.manifest,
         "unchosen": verdicts.unchosen,
         "words": verdicts.words,
@@ -146,13 +147,21 @@ def filters(
     }
 
 
+def judged(answers: Mapping[str, str]) -> str:
+    """Whether CI asks the TPU's compiler; empty where not.
+
+    It sees a v4 chip's two cores as two devices, torch_xla as one.
+    """
+    right = answers["framework"] == "torch_xla" and answers["generation"] != "v4"
+    return "yes" if right else ""
+
+
 def options(answers: Mapping[str, str]) -> dict[str, bool]:
     """The files and folders of the project that not every answer brings: which of them these do."""
     xla, tpu = (answers["framework"] == name for name in ("torch_xla", "torch_tpu"))
-    judged = xla and answers["generation"] != "v4"
     return {
         ".github": answers["ci"] in ("both", "github"),
-        ".github/actions/preflight": judged,
+        ".github/actions/preflight": bool(judged(answers)),
         "cloudbuild": answers["ci"] in ("both", "cloudbuild"),
         f"src/{PACKAGE}/accelerator/_compiled.py": xla,
         f"src/{PACKAGE}/accelerator/xla.py": xla,
@@ -172,6 +181,8 @@ def options(answers: Mapping[str, str]) -> dict[str, bool]:
         "tests/test_preflight.py": xla,
         "tests/test_preflight_compiler.py": xla,
         "tests/test_preflight_kept.py": xla,
+        "tests/test_preflight_key.py": xla,
+        "tests/test_preflight_verdict.py": xla,
         "tests/test_preflight_program.py": xla,
         "tests/test_preflight_push.py": xla,
         "tests/preflight_fixtures.py": xla,

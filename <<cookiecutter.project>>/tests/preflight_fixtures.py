@@ -1,12 +1,19 @@
-"""The command on a small step, whatever run.toml says of it."""
+"""The command on a small step, whatever run.toml says of it; settings and figures of a step."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 from ops_fixtures import RUN_TOML
+
+from << cookiecutter.package >>.config import Config
+from << cookiecutter.package >>.preflight.figures import Figures
+from << cookiecutter.package >>.settings import load
+
+GIB = 2**30
 
 SMALL = {
     "hardware.generation": "v5e",
@@ -38,3 +45,20 @@ def preflight(*words: str, **changed: object) -> subprocess.CompletedProcess[str
         text=True,
         env={**os.environ, **variables},
     )
+
+
+def load_with(*changes: str) -> Config:
+    base = ("train.batch_size=110592", "hardware.generation=v5e", "hardware.topology=2x2")
+    return load(RUN_TOML, [*base, "hardware.slices=1", *changes])
+
+
+def figures(**changed: object) -> Figures:
+    plain = Figures(
+        16.0 * GIB,
+        {"parameters": 4.0 * GIB, "temporary": 4.0 * GIB},
+        flops=197e12,
+        hbm_bytes=81.9e9,
+        collectives={"all-gather": (3.0, 2e9)},
+        depths=(4,),
+    )
+    return replace(plain, **changed)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rehearsal.ops.life import Life
-from rehearsal.ops.pushed import PATIENCE_SECONDS, Project
+from rehearsal.ops.pushed import PATIENCE_SECONDS, Pushed
 from rehearsal.ops.test_command import heed_interrupts
 
 ACTIONS = {
@@ -39,7 +39,7 @@ ACT = Path(sys.executable).with_name("act")
 """Beside Python, where the package installs it: nothing else puts it on PATH."""
 
 
-class Push(Project):
+class Push(Pushed):
     """A push to main of a made project, or another event, run by act in a copy of it."""
 
     def __init__(

@@ -15,13 +15,13 @@ from typing import Any
 import yaml
 
 from rehearsal.ops.life import Life
-from rehearsal.ops.pushed import PATIENCE_SECONDS, Project
+from rehearsal.ops.pushed import PATIENCE_SECONDS, Pushed
 
 BUILT_IN = {"SHORT_SHA": "0a1b2c3"}
 FETCH = ("install", "docker")
 
 
-class Build(Project):
+class Build(Pushed):
     """A build of this file, in a thread; `code` is its exit code, and None while it runs."""
 
     def __init__(self, life: Life, folder: Path, name: str = "train", **more: Any) -> None:

@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -115,6 +116,10 @@ class Project:
     def text(self) -> str:
         return self.log.read_text()
 
+
+class Pushed(Project, ABC):
+    """What a runner makes of the project."""
+
     def wait_for_chips(self) -> None:
         """Waits until something is rented."""
         self._wait(lambda: bool(self.life.cloud.ours()))
@@ -125,9 +130,9 @@ class Project:
             assert not self.ended() and time.monotonic() < deadline, self.text()
             time.sleep(0.05)
 
+    @abstractmethod
     def ended(self) -> bool:
         """Whether what was pushed runs no more."""
-        raise NotImplementedError
 
     def kill(self) -> None:
         """The machine that runs it is lost: every process of it, at once."""
