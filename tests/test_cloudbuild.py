@@ -14,6 +14,7 @@ from baking import Oven
 OPS = """#!/bin/sh
 echo "$1 IMAGE=$IMAGE" >> "$LOG"
 if [ "$1" = build ]; then echo "IMAGE=r/n@sha256:0" >> outputs.env; fi
+if [ "$1" = "$FAILS" ] && [ "$CODE" = 137 ]; then kill -9 $PPID; fi
 if [ "$1" = "$FAILS" ]; then exit "$CODE"; fi
 """
 
@@ -71,6 +72,7 @@ def test_a_push_ends_well_and_hands_the_image_on(builder: Builder) -> None:
     ("fails", "code", "left_out"),
     [
         ("preflight", 2, {"build", "provision", "submit", "watch"}),
+        ("preflight", 137, {"build", "provision", "submit", "watch"}),  # killed, chain and all
         ("build", 6, {"provision", "submit", "watch"}),
         ("provision", 5, {"submit", "watch"}),
         ("submit", 2, {"watch"}),

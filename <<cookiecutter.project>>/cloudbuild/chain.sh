@@ -25,9 +25,14 @@ if [ -f outputs.env ]; then
     set +a
 fi
 
+keep() {
+    if [ "$mode" != tried ] && [ "$failed" = 0 ]; then
+        echo "$1" >"$kept"
+    fi
+}
+
+keep 137 # where this step itself is killed, as for lack of memory
 PATH="$PWD/.nox/ops/bin:/tools:$PATH" DOCKER_CONFIG="${DOCKER_CONFIG:-/tools}" "$@"
 code=$?
-if [ "$mode" != tried ] && [ "$failed" = 0 ]; then
-    echo "$code" >"$kept"
-fi
+keep "$code"
 exit "$code"
